@@ -66,7 +66,7 @@ UNHURRIED := $(addprefix tests/core/,memory threads results/test_large_arrays.py
 quick: $(VENV)/installed-test
 	HYPOTHESIS_PROFILE=quick $(BIN)/python $(PYTEST) $(SHARED) -m "not slow" \
 	  $(addprefix --ignore=,$(UNHURRIED) tests/core/package/test_show_versions.py) \
-	  -k "not most_drawn_calls" tests/core tests/operators $(PYTEST_FLAGS)
+	  -k "not most_random_calls" tests/core tests/operators $(PYTEST_FLAGS)
 
 # The groups that `make lint` installs. `make check` adds the groups of its other steps, so that pip runs once.
 LINT ?= lint

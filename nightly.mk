@@ -52,7 +52,7 @@ NEWER_PACKAGES := numpy zarr xarray 'dask[array]' h5py tensorstore pytest hypoth
 test-newer: $(NEWER)/installed  ## after a change to stores: tests with the newest NumPy and zarr, by Python 3.12 or newer; half a minute
 	PYTHONPATH=$(NEWER)/package HYPOTHESIS_PROFILE=quick $(NEWER)/bin/python $(PYTEST) -p no:cacheprovider \
 	  -o filterwarnings=default tests/stored/stores/test_zarr_codecs.py tests/stored/test_definitions.py \
-	  tests/core/threads/test_processes.py::test_the_main_interpreter_after_a_refusal $(PYTEST_FLAGS)
+	  tests/core/threads/test_processes.py::test_main_interpreter_works_after_a_refusal $(PYTEST_FLAGS)
 
 $(NEWER)/installed: $(VENV)/built pyproject.toml
 	rm -rf $(NEWER)

@@ -13,7 +13,7 @@ from pathlib import Path
 PYTHONS = ("python3.11", "python3.12", "python3.13", "python3.14")
 LOWEST = dict.fromkeys(PYTHONS, "numpy==2.2.0") | {"python3.14": "numpy==2.3.2"}  # with wheels
 FOLDER = Path("build/wheels")
-CORE = ["-k", "not most_drawn_calls", "tests/core"]
+CORE = ["-k", "not most_random_calls", "tests/core"]
 FOR_CORE = ["pytest", "hypothesis", "ml_dtypes", "--only-binary", ":all:"]
 
 

@@ -187,7 +187,7 @@ FAULTS = {
 
 # From the quickest to the slowest: the first failure ends a run.
 TESTS = (
-    "tests/core/threads/test_scatter_threads.py::test_more_updates_than_offsets_are_kept_at_once",
+    "tests/core/threads/test_scatter_threads.py::test_more_updates_than_buffered_offsets",
     *(f"tests/core/arguments/test_{name}.py" for name in ("error_texts", "overflow", "exchange")),
     *(f"tests/core/test_{name}definitions.py" for name in ("", "scatter_")),
     *("tests/core/scatters/test_scatter_refusals.py", "tests/core/results/test_modes.py"),

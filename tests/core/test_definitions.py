@@ -66,7 +66,7 @@ def check(call, **more):
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 @given(data=st.data())
-def test_result_is_the_definition(function, data):
+def test_result_matches_the_definition(function, data):
     call = data.draw(calls(function, dtypes=DTYPES))
     with threads(data.draw(st.sampled_from((1, 2, 3, 7)))):
         check(call)
@@ -83,7 +83,7 @@ def test_simple_dtypes_and_modes(function, data):
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 @given(data=st.data())
-def test_out_of_any_layout_takes_the_result(function, data):
+def test_out_may_have_any_layout(function, data):
     call = data.draw(calls(function, dtypes=DTYPES))
     garbage = distinct(call.result_shape(), call.data.dtype)
     check(call, out=data.draw(arranged(garbage, WRITEABLE_LAYOUTS)))
@@ -91,7 +91,7 @@ def test_out_of_any_layout_takes_the_result(function, data):
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 @given(data=st.data())
-def test_stray_index_is_told_and_leaves_out_alone(function, data):
+def test_out_of_bounds_index_is_reported_and_out_is_unchanged(function, data):
     call = data.draw(calls(function, modes=["raise"], flavours=["stray"]))
     garbage = distinct(call.result_shape(), call.data.dtype)
     out = data.draw(st.none() | arranged(garbage, WRITEABLE_LAYOUTS))
@@ -100,7 +100,7 @@ def test_stray_index_is_told_and_leaves_out_alone(function, data):
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 @given(data=st.data())
-def test_nested_lists_are_indices_too(function, data):
+def test_nested_lists_are_accepted_as_indices(function, data):
     native = [dtype for dtype in INDEX_DTYPES if dtype.isnative]
     call = data.draw(calls(function, index_dtypes=native))
     nested = call.indices.tolist()
@@ -135,7 +135,7 @@ def test_out_may_overlap_the_inputs(function, data):
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_most_drawn_calls_copy(function):
+def test_most_random_calls_copy_elements(function):
     """A strategy that draws mostly errors or empty results would let a wrong copy pass."""
     came = Counter()
     classes = set()

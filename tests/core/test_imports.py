@@ -77,14 +77,14 @@ def height(module, ordered):
     )
 
 
-def test_there_is_no_circle():
+def test_imports_have_no_cycle():
     try:
         TopologicalSorter(imports()).prepare()
     except CycleError as error:
         pytest.fail(" imports ".join(reversed(error.args[1])))
 
 
-def test_nothing_leads_upwards():
+def test_no_module_imports_a_higher_layer():
     upwards = {
         (name, other)
         for ordered in layers()
@@ -105,5 +105,5 @@ def test_nothing_leads_upwards():
         "import_module('ndgather.api')",
     ],
 )
-def test_every_way_to_import_counts(text):
+def test_every_form_of_import_is_found(text):
     assert "ndgather.api" in imports_in(ast.parse(text), {"ndgather.api"})

@@ -89,7 +89,7 @@ def check(call, out=None):
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 @given(data=st.data())
-def test_every_reduction_is_the_loop(function, data):
+def test_every_reduction_matches_the_loop(function, data):
     call = data.draw(calls(function, dtypes=NUMBER_DTYPES, reductions=REDUCTIONS))
     with threads(data.draw(st.sampled_from((1, 2, 3, 7)))):
         check(call)
@@ -129,7 +129,7 @@ def test_in_place(function, data):
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 @given(data=st.data())
-def test_out_of_any_layout_takes_the_result(function, data):
+def test_out_may_have_any_layout(function, data):
     call = data.draw(calls(function, dtypes=(*DATA_DTYPES, *NUMBER_DTYPES, *ML_DTYPES)))
     garbage = distinct(call.data.shape, call.data.dtype)
     check(call, out=data.draw(arranged(garbage, WRITEABLE_LAYOUTS)))
@@ -137,7 +137,7 @@ def test_out_of_any_layout_takes_the_result(function, data):
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 @given(data=st.data())
-def test_stray_index_is_told_and_leaves_the_destination_alone(function, data):
+def test_out_of_bounds_index_is_reported_and_destination_is_unchanged(function, data):
     call = data.draw(calls(function, modes=["raise"], flavours=["stray"]))
     place = data.draw(arranged(call.data, WRITEABLE_LAYOUTS))
     call = replace(call, data=place)
@@ -171,7 +171,7 @@ def test_out_may_overlap_the_arguments(function, data):
 
 @pytest.mark.parametrize("reduction", ["add", "mean"])
 @pytest.mark.parametrize("name", ["float8_e8m0fnu", "float8_e4m3fn", "int2"])
-def test_sums_of_updates_alone_where_a_dtype_may_have_no_zero(name, reduction, draws):
+def test_sums_without_initial_values_for_dtypes_without_zero(name, reduction, draws):
     dtype = np.dtype(getattr(ml_dtypes, name))
     for count in range(1, 8):
         values = np.array(draws.choices((1, 2, 4, 0.5), k=count + 4)).astype(dtype)
@@ -187,7 +187,7 @@ def test_sums_of_updates_alone_where_a_dtype_may_have_no_zero(name, reduction, d
 
 @pytest.mark.parametrize("reduction", ["none", "add", "mean"])
 @pytest.mark.parametrize("dtype", ["f8", "O"])
-def test_out_may_be_data_with_its_axes_turned(dtype, reduction):
+def test_out_may_be_transposed_data(dtype, reduction):
     if dtype == "O" and reduction != "none":
         return
     data = np.arange(9.0).reshape(3, 3).astype(dtype)
@@ -200,7 +200,7 @@ def test_out_may_be_data_with_its_axes_turned(dtype, reduction):
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_most_drawn_calls_scatter_and_many_repeat_a_place(function):
+def test_most_random_calls_scatter_and_many_have_duplicates(function):
     """A strategy that draws mostly errors or empty calls would let a wrong store pass."""
     came = Counter()
     classes = set()

@@ -41,7 +41,7 @@ DEFAULTS = {
 CALLS = [(*each.split(), version) for each, rows in DEFAULTS.items() for version in rows]
 
 
-def test_the_rows_have_the_published_defaults():
+def test_rows_have_the_published_defaults():
     found: dict[str, dict[int, dict[str, object]]] = {}
     for row in ROWS:
         values = {each.name: each.default for each in row.attributes if not each.required}
@@ -50,7 +50,7 @@ def test_the_rows_have_the_published_defaults():
     assert found == DEFAULTS
 
 
-def test_onnxruntime_publishes_these_defaults():
+def test_defaults_match_onnxruntime():
     onnx = pytest.importorskip("onnx")
     onnxruntime = pytest.importorskip("onnxruntime.capi.onnxruntime_pybind11_state")
     (schema,) = (
@@ -65,7 +65,7 @@ def test_onnxruntime_publishes_these_defaults():
     assert found == BLOCKS
 
 
-def test_openvino_builds_nodes_by_these_defaults():
+def test_defaults_match_openvino():
     opset = pytest.importorskip("openvino.opset15")
     for name, function in {
         "Gather": opset.gather,
@@ -112,7 +112,7 @@ def example(name, domain):
 
 
 @pytest.mark.parametrize(("domain", "name", "version"), CALLS)
-def test_a_call_without_attributes_has_the_published_ones(domain, name, version):
+def test_call_without_attributes_uses_the_published_defaults(domain, name, version):
     op = operator(name, domain=domain, version=version)
     inputs, wanted = example(name, domain)
     np.testing.assert_array_equal(op(*inputs), wanted, strict=True)
@@ -127,7 +127,7 @@ def test_a_call_without_attributes_has_the_published_ones(domain, name, version)
 @pytest.mark.parametrize(
     ("domain", "name", "version"), [each for each in CALLS if each[0] != "openvino"]
 )
-def test_a_model_without_attributes_has_the_published_ones(domain, name, version):
+def test_model_without_attributes_uses_the_published_defaults(domain, name, version):
     helper = pytest.importorskip("onnx.helper")
     inputs, wanted = example(name, domain)
     types = [helper.np_dtype_to_tensor_dtype(each.dtype) for each in (*inputs, wanted)]

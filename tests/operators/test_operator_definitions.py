@@ -51,7 +51,7 @@ ROLL = Operator(
 ROWS = np.arange(6.0).reshape(2, 3)
 
 
-def test_a_call_checks_types_and_shapes_and_computes():
+def test_call_checks_types_and_shapes_and_computes():
     assert ROLL(ROWS, [1, 2]).tolist() == [[2, 0, 1], [4, 5, 3]]
     assert ROLL(ROWS, [1, 2], axis=1).tolist() == [[1, 2, 0], [5, 3, 4]]
     with pytest.raises(errors.DTypeError, match=r"made.up Roll-1: turns.dtype = int8 is not taken"):
@@ -62,7 +62,7 @@ def test_a_call_checks_types_and_shapes_and_computes():
         ROLL(ROWS, [1])
 
 
-def test_an_optional_input_may_be_left_out_or_be_none():
+def test_optional_input_may_be_omitted_or_none():
     for inputs in [(ROWS,), (ROWS, None)]:
         assert ROLL(*inputs).tolist() == [[2, 0, 1], [5, 3, 4]]
     with pytest.raises(errors.AttributeValueError, match=r"0 inputs .*allowed: 1..2, rows, turns"):
@@ -78,6 +78,6 @@ def test_types_are_inferred():
     assert ROLL.infer(known, None).outputs == (known,)
 
 
-def test_it_is_not_drawn():
+def test_operator_has_no_picture():
     with pytest.raises(errors.AttributeValueError, match=r"made.up Roll-1 is not a single call"):
         ROLL.show(ROWS)

@@ -71,13 +71,13 @@ def test_empty_domain_is_an_alias():
         (lambda: operators(None, 3), "operators: domain = 3"),
     ],
 )
-def test_a_name_is_a_string(call, text):
+def test_name_must_be_a_string(call, text):
     with pytest.raises(errors.DTypeError) as caught:
         call()
     assert str(caught.value) == f"{text} is not a string (allowed: a string)"
 
 
-def test_unknown_names_are_refused_with_those_that_exist():
+def test_unknown_names_are_refused_with_similar_names():
     with pytest.raises(errors.AttributeValueError, match="Gather, GatherElements, GatherND"):
         operator("GatherNd")
     with pytest.raises(errors.AttributeValueError, match="domain = 'caffe' is unknown"):
@@ -115,7 +115,7 @@ def test_count_of_inputs_is_checked(count):
         operator("GatherND")(*[ROWS, [[1]], [1]][:count])
 
 
-def test_lists_are_arrays_and_an_empty_list_has_no_type_of_its_own():
+def test_lists_are_converted_and_empty_lists_have_no_dtype():
     assert operator("GatherND")([[1, 2]], [[0]]).tolist() == [[1, 2]]
     assert operator("Gather")([[1, 2]], []).shape == (0, 2)
 
@@ -126,7 +126,7 @@ def test_result_is_new_and_of_the_type_of_data():
     assert not np.shares_memory(taken, ROWS)
 
 
-def test_checks_of_a_shape_are_done_for_each_type_and_option():
+def test_shape_checks_are_repeated_for_each_type_and_option():
     op = operator("GatherND")
     assert op(ROWS, [[1]]).shape == (1, 3)
     assert op(ROWS, [[1], [0]], batch_dims=1).shape == (2,)
@@ -135,7 +135,7 @@ def test_checks_of_a_shape_are_done_for_each_type_and_option():
         op(ROWS, np.array([[1]], np.int32))
 
 
-def test_a_call_like_one_before_is_checked_as_the_first():
+def test_repeated_calls_are_checked_like_the_first():
     op, rows = operator("GatherND"), np.arange(6.0).reshape(2, 3)
     indices = np.array([[1], [0]])
     assert op(rows, indices, batch_dims=1).tolist() == [1, 3]
@@ -149,7 +149,7 @@ def test_a_call_like_one_before_is_checked_as_the_first():
     assert op(rows[:, ::-1], indices, batch_dims=1).tolist() == [1, 5]
 
 
-def test_a_like_call_of_a_scatter_sees_its_own_reduction_and_updates():
+def test_repeated_scatter_uses_its_own_reduction_and_updates():
     op = operator("ScatterND")
     data, indices, updates = np.arange(3), np.array([[1], [1]]), np.array([5, 7])
     for _ in range(2):
@@ -158,7 +158,7 @@ def test_a_like_call_of_a_scatter_sees_its_own_reduction_and_updates():
     assert data.tolist() == [0, 1, 2]
 
 
-def test_message_names_the_operator_and_the_place():
+def test_message_names_the_operator_and_the_position():
     with pytest.raises(errors.IndexOutOfBoundsError) as caught:
         operator("GatherND")(ROWS, np.array([[0, 1], [1, 3]]))
     assert str(caught.value) == (
@@ -176,7 +176,7 @@ def test_infer_gives_the_type_of_data():
     assert operator("GatherND").infer(TensorType(), TensorType()).outputs == (TensorType(),)
 
 
-def test_infer_refuses_types_as_a_run_does():
+def test_infer_refuses_the_same_types_as_a_call():
     op = operator("GatherND", version=12)
     with pytest.raises(errors.DTypeError, match="bfloat16 is not taken"):
         op.infer(TensorType("bfloat16"), TensorType("int64"))
@@ -192,7 +192,7 @@ def test_infer_takes_the_type_of_updates_from_data_and_back():
         op.infer(TensorType("float32"), TensorType(), TensorType("float16"))
 
 
-def test_infer_wants_every_input_but_an_axis():
+def test_infer_requires_every_input_except_axis():
     with pytest.raises(errors.AttributeValueError, match="1 input given"):
         operator("GatherND").infer(TensorType("float32", (2, 3)))
     with pytest.raises(errors.AttributeValueError, match="weights"):
@@ -240,7 +240,7 @@ def test_operator_is_made_from_any_row():
     assert Operator(row)(ROWS, [[1]]).shape == (1, 3)
 
 
-def test_an_input_that_is_given_twice_is_named():
+def test_input_given_twice_is_named():
     with pytest.raises(errors.AttributeValueError) as caught:
         operator("GatherND")(ROWS, [[0]], data=ROWS)
     assert str(caught.value) == (
@@ -249,7 +249,7 @@ def test_an_input_that_is_given_twice_is_named():
 
 
 @pytest.mark.parametrize("name", ["GatherND", "ScatterND"])
-def test_a_bad_index_of_a_call_like_an_earlier_one_is_found_by_one_call_of_the_core(name):
+def test_bad_index_of_a_repeated_call_needs_one_core_call(name):
     op = operator(name, domain="ai.onnx", opset=18)
     data, good, bad = np.arange(4.0), np.array([[1], [3]]), np.array([[1], [4]])
     updates = [np.zeros(2)] * (name == "ScatterND")
@@ -282,7 +282,7 @@ STRINGS = {
 
 @pytest.mark.parametrize("of_updates", STRINGS.values(), ids=STRINGS)
 @pytest.mark.parametrize("of_data", STRINGS.values(), ids=STRINGS)
-def test_strings_are_one_type_whatever_their_width(of_data, of_updates):
+def test_strings_of_any_width_are_one_type(of_data, of_updates):
     scatter = ndgather.operator("ScatterND", version=18)
     elements = ndgather.operator("ScatterElements", version=18)
     cache = ndgather.operator("TensorScatter")
@@ -300,7 +300,7 @@ def test_strings_are_one_type_whatever_their_width(of_data, of_updates):
         assert drawn.error is None
 
 
-def test_bytes_are_no_letters():
+def test_bytes_are_not_strings():
     scatter = ndgather.operator("ScatterND", version=18)
     result = scatter(np.array([b"a", b"b"]), np.array([[1]]), np.array([b"zzz"]))
     assert result.tolist() == [b"a", b"zzz"]
@@ -328,11 +328,11 @@ MISUSED = {
 
 
 @pytest.mark.parametrize("name", MISUSED)
-def test_arguments_that_do_not_fit_a_function_are_our_error(name):
+def test_mismatched_arguments_raise_our_error(name):
     with pytest.raises(CallError, match=rf"^{name}: .* \(allowed: "):
         MISUSED[name]()
 
 
-def test_a_version_by_position_is_told_its_name():
+def test_positional_version_error_gives_the_keyword():
     with pytest.raises(CallError, match=r"\(allowed: 1, name; all others by name: .*version="):
         ndgather.operator("GatherND", 13)

@@ -46,7 +46,7 @@ def same(op, inputs, wanted, **named):
     ],
 )
 @pytest.mark.parametrize("bad", [-1, 10**9])
-def test_values_that_change_after_their_check_are_not_read(op, inputs, changed, bad):
+def test_values_changed_after_validation_are_not_read(op, inputs, changed, bad):
     """Another thread may write to them at any time."""
     *inputs, named = inputs if isinstance(inputs[-1], dict) else (*inputs, {})
     inputs[changed] = inputs[changed].copy()
@@ -79,7 +79,7 @@ def scatter_updates(draw):
 
 
 @given(scatter_updates())
-def test_scatter_update_is_the_loop_of_its_formula(call):
+def test_scatter_update_matches_its_formula(call):
     same(UPDATE, call, loops.scatter_update(*call))
 
 
@@ -100,7 +100,7 @@ def test_scatter_update_refuses():
 
 @pytest.mark.parametrize("axis", [[np.nan], ["0"], True])
 @pytest.mark.parametrize("declared", [None, "int64"])
-def test_the_value_of_an_axis_is_an_integer(axis, declared):
+def test_axis_value_must_be_an_integer(axis, declared):
     with pytest.raises(errors.DTypeError, match=r"axis.dtype = .* is not taken"):
         UPDATE.infer(*[TensorType()] * 3, TensorType(declared), constants={"axis": axis})
 
@@ -137,7 +137,7 @@ def tensor_scatters(draw):
 
 
 @given(tensor_scatters())
-def test_tensor_scatter_is_the_loop_of_its_text(call):
+def test_tensor_scatter_matches_its_specification(call):
     *arrays, named = call
     same(CACHE, arrays, loops.tensor_scatter(*arrays, **named), **named)
 
@@ -170,12 +170,12 @@ def test_tensor_scatter_refuses():
         CACHE(cache, update, np.zeros(2, np.int32))
 
 
-def test_tensor_scatter_does_not_cut_strings():
+def test_tensor_scatter_does_not_truncate_strings():
     result = CACHE(np.array([["a", "b"]]), np.array([["cd"]]), axis=1)
     assert result.tolist() == [["cd", "b"]]
 
 
-def test_an_optional_input_that_is_none_is_left_out():
+def test_optional_input_may_be_none():
     cache, update = np.zeros((2, 3)), np.ones((2, 1))
     assert CACHE(cache, update, write_indices=None, axis=1)[:, 0].tolist() == [1, 1]
     with pytest.raises(errors.AttributeValueError, match=r"1 input given"):
@@ -219,7 +219,7 @@ def slice_scatters(draw):
 
 
 @given(slice_scatters())
-def test_slice_scatter_writes_one_element_after_another(call):
+def test_slice_scatter_writes_elements_in_order(call):
     same(SLICE, call, loops.slice_scatter(*call))
 
 
@@ -268,7 +268,7 @@ def gather_trees(draw):
 
 
 @given(gather_trees())
-def test_gather_tree_is_the_pseudocode(call):
+def test_gather_tree_matches_the_pseudocode(call):
     same(TREE, call, loops.gather_tree(*call))
 
 
@@ -298,7 +298,7 @@ def test_gather_tree_refuses():
 
 
 @pytest.mark.parametrize(("dtype", "steps"), [("int8", 130), ("uint8", 300), ("float16", 2049)])
-def test_a_type_may_be_too_narrow_for_the_number_of_steps(dtype, steps):
+def test_type_may_be_too_narrow_for_the_number_of_steps(dtype, steps):
     ids, parents = np.ones((steps, 1, 1), dtype), np.zeros((steps, 1, 1), dtype)
     last = np.array([2050 if dtype == "float16" else 127], dtype)
     found = TREE(ids, parents, last, np.array(0, dtype))
@@ -306,7 +306,7 @@ def test_a_type_may_be_too_narrow_for_the_number_of_steps(dtype, steps):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_gather_tree_takes_no_numbers_that_are_not_finite(bad):
+def test_gather_tree_refuses_non_finite_numbers(bad):
     ids, count = np.zeros((2, 1, 3), np.float32), np.array([2], np.float32)
     with pytest.raises(errors.DTypeError, match=r"max_seq_len has values that are not integers"):
         TREE(ids, ids, count * np.float32(bad), np.float32(0))
@@ -374,12 +374,12 @@ def quantized(draw):
 
 
 @given(quantized())
-def test_gather_block_quantized_is_the_loop_of_its_text(call):
+def test_gather_block_quantized_matches_its_specification(call):
     arrays, named = call
     same(BLOCKS, arrays, loops.gather_block_quantized(*arrays, **named), **named)
 
 
-def test_floats_have_one_block_or_scales_that_are_broadcast():
+def test_floats_have_one_block_or_broadcast_scales():
     data = np.arange(6).reshape(2, 3).astype(ml_dtypes.float8_e5m2)
     found = BLOCKS(data, [1, -2], np.array([[2.0], [4.0]], np.float32), block_size=0)
     assert found.tolist() == [[12, 16, 20], [0, 2, 4]]
@@ -387,7 +387,7 @@ def test_floats_have_one_block_or_scales_that_are_broadcast():
     assert found.tolist() == [[6, 8, 10]]
 
 
-def test_a_block_may_be_larger_than_any_array():
+def test_block_may_be_larger_than_any_array():
     data, scales = np.ones((2, 16), ml_dtypes.int4), np.ones((2, 1), np.float32)
     assert BLOCKS(data, [0], scales, block_size=2**63).tolist() == [[1] * 16]
 

@@ -76,7 +76,7 @@ def test_negative_indices_count_from_the_end():
     np.testing.assert_array_equal(OP(ROWS, np.array([[-1]])), ROWS[1:], strict=True)
 
 
-def test_out_of_bounds_is_an_error_also_when_the_result_is_empty():
+def test_out_of_bounds_is_an_error_even_if_the_result_is_empty():
     for data in (ROWS, ROWS[:, :0]):
         with pytest.raises(errors.IndexOutOfBoundsError):
             OP(data, np.array([[2]]))

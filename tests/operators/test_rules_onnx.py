@@ -115,7 +115,7 @@ def test_index_types_by_axis_are_int32_and_int64(name, version, dtype):
         gather(name, version)(ROWS, indices)
 
 
-def test_byte_order_is_no_part_of_a_type():
+def test_byte_order_is_not_part_of_a_type():
     taken = operator("GatherND")(ROWS.astype(">f4"), np.array([[1]], ">i8"))
     np.testing.assert_array_equal(taken, ROWS[1:])
 
@@ -149,7 +149,7 @@ def test_gather_nd_batch_dims_is_0_or_more_and_below_both_ranks(version, batch_d
 
 
 @pytest.mark.parametrize(("name", "version"), BY_AXIS)
-def test_axis_default_is_0_and_counts_from_the_back(name, version):
+def test_axis_defaults_to_0_and_may_be_negative(name, version):
     op, indices = gather(name, version), indices_for(name, [1])
     np.testing.assert_array_equal(op(ROWS, indices), op(ROWS, indices, axis=-2))
     for axis in (2, -3):
@@ -250,7 +250,7 @@ def test_negative_indices_count_from_the_end(name, version):
         )
 
 
-def test_gather_1_negative_indices_are_outside():
+def test_gather_1_negative_indices_are_out_of_bounds():
     with pytest.raises(errors.IndexOutOfBoundsError, match=r"allowed: 0..1\)") as caught:
         gather("Gather", 1)(ROWS, np.array([0, -1]))
     assert (caught.value.position, caught.value.value) == ((1,), -1)
@@ -273,7 +273,7 @@ def test_out_of_bounds_is_an_error_when_the_slice_is_empty(name, version):
 
 
 @pytest.mark.parametrize("version", [1, 11, 13])
-def test_out_of_bounds_is_an_error_when_no_slice_is_taken(version):
+def test_out_of_bounds_is_an_error_even_without_slices(version):
     with pytest.raises(errors.IndexOutOfBoundsError):
         gather("Gather", version)(np.zeros((0, 3)), np.array([5]), axis=1)
 
@@ -291,12 +291,12 @@ def test_gather_nd_tuple_into_an_axis_of_size_0_is_out_of_bounds_for_an_empty_sl
 
 
 @pytest.mark.parametrize(("name", "version"), GATHERS)
-def test_no_indices_into_an_axis_of_size_0_are_fine(name, version):
+def test_empty_indices_into_an_axis_of_size_0_are_valid(name, version):
     assert gather(name, version)(np.zeros((0, 1)), indices_for(name, [])).shape == (0, 1)
 
 
 @pytest.mark.parametrize("version", BATCHED)
-def test_gather_nd_index_bounds_are_those_of_the_axes_after_the_batch(version):
+def test_gather_nd_indices_are_bounded_by_the_axes_after_the_batch(version):
     op, data = gather("GatherND", version), np.arange(10).reshape(2, 5)
     taken = op(data, np.array([[4], [-5]]), batch_dims=1)
     np.testing.assert_array_equal(taken, np.array([4, 5]), strict=True)
@@ -307,7 +307,7 @@ def test_gather_nd_index_bounds_are_those_of_the_axes_after_the_batch(version):
 
 
 @pytest.mark.parametrize("version", BATCHED)
-def test_gather_nd_batch_of_size_0_is_fine(version):
+def test_gather_nd_batch_of_size_0_is_valid(version):
     op = gather("GatherND", version)
     shape = op(np.zeros((0, 3, 4)), np.zeros((0, 2, 1), I64), batch_dims=1).shape
     assert shape == (0, 2, 4)
@@ -332,7 +332,7 @@ def test_gather_elements_off_axis_sizes_may_not_be_larger_nor_broadcast(version)
 
 
 @pytest.mark.parametrize("version", [11, 13])
-def test_gather_elements_axis_size_of_indices_is_free(version):
+def test_gather_elements_indices_may_have_any_size_along_axis(version):
     taken = gather("GatherElements", version)(ROWS, np.ones((5, 3), I64))
     np.testing.assert_array_equal(taken, np.tile(ROWS[1], (5, 1)))
 
@@ -363,7 +363,7 @@ def test_gather_nd_example_with_batch_dims(version):
 
 
 @pytest.mark.parametrize("version", BATCHED)
-def test_gather_nd_output_rank_takes_b_away(version):
+def test_gather_nd_output_rank_subtracts_b(version):
     shape = gather("GatherND", version).infer_shape((2, 2, 2), (2, 1), batch_dims=1)
     assert len(shape) == 2 + 3 - 1 - 1 - 1
 
@@ -412,7 +412,7 @@ def test_gather_nd_inference_checks_the_depth(version):
 
 
 @pytest.mark.parametrize("version", GATHER_ND)
-def test_gather_nd_inference_keeps_what_an_unknown_depth_leaves(version):
+def test_gather_nd_inference_with_unknown_depth_keeps_known_sizes(version):
     op = gather("GatherND", version)
     assert op.infer_shape(("A", "B"), ("Q", None)) == RankAtLeast(("Q",))
     assert op.infer_shape(("A",), ("Q", None)) == ("Q",)
@@ -470,7 +470,7 @@ def test_gather_elements_examples_have_no_stray_brackets(version):
 
 
 @pytest.mark.parametrize("version", [1, 11, 13])
-def test_gather_output_shape_puts_indices_in_place_of_the_axis(version):
+def test_gather_output_shape_replaces_the_axis_by_indices(version):
     op = gather("Gather", version)
     assert op.infer_shape(("P", "Q", "R"), ("S", "T"), axis=1) == ("P", "S", "T", "R")
     taken = op(ROWS, np.array([[0, 2]]), axis=1)
@@ -553,7 +553,7 @@ def test_scatter_nd_has_no_batch_dims_and_no_axis(version, name):
 
 
 @pytest.mark.parametrize("version", [11, 13, 16, 18])
-def test_scatter_elements_axis_default_is_0_and_counts_from_the_back(version):
+def test_scatter_elements_axis_defaults_to_0_and_may_be_negative(version):
     op, indices = gather("ScatterElements", version), np.ones((1, 3), I64)
     expected = np.array([[0, 1, 2], [9, 9, 9]], np.float32)
     updates = np.full((1, 3), 9, np.float32)
@@ -741,7 +741,7 @@ def test_reductions_by_version(name, version):
 
 
 @pytest.mark.parametrize(("name", "version"), SCATTERS)
-def test_scatter_types_are_one_for_data_and_updates(name, version):
+def test_scatter_data_and_updates_have_the_same_type(name, version):
     op = gather(name, version)
     indices = np.zeros((2, 1), I64)
     updates = np.zeros((2, 1) if name != "ScatterND" else (2, 3))

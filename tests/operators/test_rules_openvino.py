@@ -44,13 +44,13 @@ def test_gather_nd_index_types_are_all_integers(op, dtype):
 @pytest.mark.parametrize(
     "dtype", ["bool", "float64", "U3", ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.int4]
 )
-def test_gather_nd_takes_every_supported_type(op, dtype):
+def test_gather_nd_accepts_every_supported_type(op, dtype):
     data = np.array([["1", "0"], ["0", "1"]]).astype(np.float32).astype(dtype)
     assert op(data, np.array([[1]])).dtype == data.dtype
 
 
 @GATHER_ND
-def test_complex_is_no_supported_type(op):
+def test_complex_is_not_supported(op):
     with pytest.raises(errors.DTypeError, match="complex64 is not taken"):
         op(ROWS.astype(np.complex64), np.array([[1]]))
 
@@ -129,7 +129,7 @@ def test_gather_nd_8_layer_examples(data, indices, batch_dims, expected):
     assert op.infer_shape(data, indices, batch_dims=batch_dims) == expected
 
 
-def test_gather_nd_5_negative_indices_are_outside():
+def test_gather_nd_5_negative_indices_are_out_of_bounds():
     with pytest.raises(errors.IndexOutOfBoundsError, match=r"allowed: 0\.\.1\)") as caught:
         openvino("GatherND", 5)(ROWS, np.array([[0], [-1]]))
     assert caught.value.position == (1, 0)
@@ -156,13 +156,13 @@ def test_gather_nd_inference_merges_batch_axes(version, expected):
 
 
 @pytest.mark.parametrize(("version", "expected"), [(5, (None,)), (8, ("N", 4))])
-def test_gather_nd_inference_keeps_what_an_unknown_rank_leaves(version, expected):
+def test_gather_nd_inference_with_unknown_rank_keeps_known_sizes(version, expected):
     op = openvino("GatherND", version)
     assert op.infer_shape(None, ("N", 4, 1), batch_dims=2) == RankAtLeast(expected)
 
 
 @GATHER_ND
-def test_gather_nd_inference_keeps_what_an_unknown_depth_leaves(op):
+def test_gather_nd_inference_with_unknown_depth_keeps_known_sizes(op):
     assert op.infer_shape((2, 3, 4), (2, None), batch_dims=1) == RankAtLeast((2,))
 
 
@@ -243,7 +243,7 @@ def test_gather_other_index_types_are_refused(op, dtype):
 
 
 @GATHER
-def test_gather_output_shape_puts_indices_in_place_of_the_axis(op):
+def test_gather_output_shape_replaces_the_axis_by_indices(op):
     assert op.infer_shape(("P", "Q", "R"), ("S", "T"), axis=1) == ("P", "S", "T", "R")
     assert op.infer_shape(("P", "Q", "R"), (), axis=-1) == ("P", "Q")
 
@@ -310,7 +310,7 @@ def test_gather_batch_dims_is_at_most_axis(op, axis, batch_dims):
 
 
 @BATCHED_GATHER
-def test_gather_batch_dims_counted_from_the_back_may_be_more_than_data_has(op):
+def test_gather_negative_batch_dims_may_exceed_the_rank_of_data(op):
     with pytest.raises(errors.AttributeValueError, match="batch axes"):
         op(np.zeros(3), np.zeros((3, 1, 1), np.int64), 0, batch_dims=-1)
 
@@ -398,13 +398,13 @@ def test_scatter_nd_update_reductions():
 
 
 @pytest.mark.parametrize(("version", "dtype"), [(3, "bool"), (3, "string"), (15, "string")])
-def test_scatter_nd_update_takes_numeric_types(version, dtype):
+def test_scatter_nd_update_accepts_numeric_types(version, dtype):
     data, indices = TensorType(dtype, (4,)), TensorType("int32", (3, 1))
     with pytest.raises(errors.DTypeError, match="is not taken"):
         openvino("ScatterNDUpdate", version).infer(data, indices, TensorType(dtype, (3,)))
 
 
-def test_scatter_nd_update_15_takes_bool():
+def test_scatter_nd_update_15_accepts_bool():
     data, indices = TensorType("bool", (4,)), TensorType("int32", (3, 1))
     found = openvino("ScatterNDUpdate", 15).infer(data, indices, TensorType("bool", (3,)))
     assert found.outputs == (data,)
@@ -420,7 +420,7 @@ def test_scatter_elements_update_shapes(version):
         infer_scatter_elements(version, (4, 5), (3, 6), (3, 6), axis=0)
 
 
-def test_scatter_elements_update_may_be_longer_on_the_axis_from_12_on():
+def test_scatter_elements_update_12_may_be_longer_along_the_axis():
     shapes = (4, 5), (9, 5), (9, 5)
     assert infer_scatter_elements(12, *shapes, axis=0) == (4, 5)
     with pytest.raises(errors.ShapeError, match=r"more than data\.shape"):
@@ -472,7 +472,7 @@ SCATTERS = pytest.mark.parametrize(
     ("name", "version"), [("ScatterNDUpdate", 3), ("ScatterElementsUpdate", 3)]
 )
 @pytest.mark.parametrize("value", [-1, -4])
-def test_scatter_update_3_negative_indices_are_outside(name, version, value):
+def test_scatter_update_3_negative_indices_are_out_of_bounds(name, version, value):
     with pytest.raises(errors.IndexOutOfBoundsError, match=r"allowed: 0\.\.3\)"):
         scatter_4(name, version, [value], [9])
 
@@ -521,7 +521,7 @@ def test_scatter_elements_update_index_types_are_all_integers(version, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["bool", "U1", ml_dtypes.bfloat16, "float64"])
-def test_scatter_elements_update_3_takes_numeric_types(dtype):
+def test_scatter_elements_update_3_accepts_numeric_types(dtype):
     data = np.array([0, 1]).astype(dtype)
     op = openvino("ScatterElementsUpdate", 3)
     if dtype in {"bool", "U1"}:
@@ -532,7 +532,7 @@ def test_scatter_elements_update_3_takes_numeric_types(dtype):
 
 
 @pytest.mark.parametrize("dtype", ["bool", "U1", ml_dtypes.bfloat16, ml_dtypes.int4, "float64"])
-def test_scatter_elements_update_12_takes_every_supported_type(dtype):
+def test_scatter_elements_update_12_accepts_every_supported_type(dtype):
     data = np.array([0, 1]).astype(dtype)
     found = openvino("ScatterElementsUpdate", 12)(data, np.array([0]), data[1:], 0)
     np.testing.assert_array_equal(found, data[[1, 1]], strict=True)

@@ -80,7 +80,7 @@ def calls(draw, row):
 
 @EVERY
 @given(data=st.data())
-def test_run_gives_what_the_definition_gives(op, data):
+def test_result_matches_the_loops(op, data):
     values, indices, updates, axis, choice = data.draw(calls(op.row))
     named = {}
     if op.row.kind is not Kind.SCATTER_ND:
@@ -95,7 +95,7 @@ def test_run_gives_what_the_definition_gives(op, data):
 
 
 @EVERY
-def test_out_of_bounds_raises_whatever_the_text_leaves_open(op):
+def test_out_of_bounds_raises_even_if_undefined(op):
     named = {} if op.row.kind is Kind.SCATTER_ND else {"axis": 0}
     data, updates = np.zeros(4), np.ones(2)
     for value in (4, -5, 2**32):
@@ -144,7 +144,7 @@ def test_scatter_nd_of_depth_0_replaces_the_whole_tensor(op):
     np.testing.assert_array_equal(found, np.ones((2, 2)))
 
 
-def test_scatter_nd_update_15_example_1_as_it_should_be():
+def test_scatter_nd_update_15_corrected_example_1():
     found = ND_15(np.arange(1, 9), [[4], [3], [1], [7], [-2], [-4]], [9, 10, 11, 12, 13, 14])
     np.testing.assert_array_equal(found, [1, 11, 3, 10, 14, 6, 13, 12])
 
@@ -178,7 +178,7 @@ def test_scatter_nd_update_15_bool_reductions(reduction, function):
     np.testing.assert_array_equal(found, function(data, updates), strict=True)
 
 
-def test_scatter_nd_update_takes_one_element_for_rank_0():
+def test_scatter_nd_update_accepts_one_element_for_rank_0():
     for version in (3, 15):
         op = operator("ScatterNDUpdate", domain="openvino", version=version)
         for updates in (np.array(7), np.array([7]), np.array([[7]])):
@@ -205,7 +205,7 @@ def test_scatter_elements_update_12_mean_of_integers_rounds_down():
     np.testing.assert_array_equal(found, [-2, 5])
 
 
-def test_scatter_elements_update_12_use_init_val_is_nothing_without_reduction():
+def test_scatter_elements_update_12_use_init_val_has_no_effect_without_reduction():
     found = ELEMENTS_12(np.arange(3), [1], [9], 0, use_init_val=False)
     np.testing.assert_array_equal(found, [0, 9, 2])
 
@@ -223,7 +223,7 @@ def test_index_types_by_row(op):
             op(np.zeros(2), indices, np.ones(1), **named)
 
 
-def test_a_reduction_without_a_meaning_is_refused_in_the_words_of_the_version():
+def test_undefined_reduction_error_names_the_version():
     scatter = operator("ScatterND", version=18)
     with pytest.raises(errors.DTypeError) as refused:
         scatter(np.zeros(2, np.complex64), [[0]], np.ones(1, np.complex64), reduction="max")

@@ -109,7 +109,7 @@ def arrays(call):
 
 @EVERY
 @given(data=st.data())
-def test_run_gives_the_inferred_shape_or_refuses_too(op, data):
+def test_call_has_the_inferred_shape_or_raises(op, data):
     call = data.draw(calls(op.row))
     expected = inferred(op, call.tensors, call.named)
     tensors = arrays(call)
@@ -127,7 +127,7 @@ def test_run_gives_the_inferred_shape_or_refuses_too(op, data):
 
 @EVERY_GATHER
 @given(data=st.data())
-def test_run_gives_what_the_definition_gives(op, data):
+def test_result_matches_the_loops(op, data):
     call = data.draw(calls(op.row))
     assume(not isinstance(inferred(op, call.tensors, call.named), errors.NdgatherError))
     row = op.row
@@ -188,7 +188,7 @@ EVERY_FUNCTION = pytest.mark.parametrize("row", FUNCTIONS, ids=lambda row: row.n
 @EVERY_FUNCTION
 @settings(max_examples=3 * settings.default.max_examples)
 @given(data=st.data())
-def test_engine_and_inference_decide_alike(row, data):
+def test_core_and_inference_agree(row, data):
     call = data.draw(calls(row))
     if row.kind is Kind.GATHER_ND:  # the function also takes data without other axes
         assume(call.named.get("batch_dims", 0) < len(call.tensors[0]))
@@ -224,7 +224,7 @@ def admits(shape, sizes):
 
 @EVERY
 @given(data=st.data())
-def test_forgetting_sizes_never_makes_inference_wrong(op, data):
+def test_inference_with_fewer_known_sizes_stays_correct(op, data):
     call = data.draw(calls(op.row))
     whole = inferred(op, call.tensors, call.named)
     assume(not isinstance(whole, errors.NdgatherError))
@@ -250,7 +250,7 @@ def test_forgetting_sizes_never_makes_inference_wrong(op, data):
 @EVERY
 @settings(max_examples=min(40, settings.default.max_examples))
 @given(data=st.data())
-def test_accepted_sizes_with_unknowns_have_a_call_that_runs(op, data):
+def test_accepted_unknown_sizes_have_a_valid_call(op, data):
     call = data.draw(calls(op.row))
     unknown = []
     tensors = []

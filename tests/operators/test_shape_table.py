@@ -84,7 +84,7 @@ CASES = (
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_shape_is_the_true_one(case):
+def test_inferred_shape_is_correct(case):
     op = operator(case.operator)
     if isinstance(case.truth, type):
         with pytest.raises(case.truth):
@@ -93,7 +93,7 @@ def test_shape_is_the_true_one(case):
         assert op.infer_shape(*case.shapes(), **case.attributes) == case.truth
 
 
-def test_merged_batch_size_is_learnt_by_both_inputs():
+def test_merged_batch_size_applies_to_both_inputs():
     found = operator("GatherND").infer(
         TensorType("float32", (5, 3, "N")), TensorType("int64", ("N", 2, 1)), batch_dims=1
     )
@@ -134,7 +134,7 @@ def test_rank_of_data_is_deduced_from_updates():
     assert op.infer_shape(None, (7, 2), (7, 4)) == (None, None, 4)
 
 
-def test_first_sizes_that_leave_no_rank_for_updates_are_refused():
+def test_sizes_that_allow_no_rank_of_updates_are_refused():
     op = operator("ScatterND")
     assert op.infer_shape((4, 5), RankAtLeast((3, 2)), (3, 2)) == (4, 5)
     with pytest.raises(errors.ShapeError, match="does not match indices"):
@@ -152,7 +152,7 @@ def test_depth_and_rank_of_indices_are_deduced_from_updates():
         op.infer(data, TensorType(None, RankAtLeast((3, 3))), updates)
 
 
-def test_a_single_update_of_any_rank_tells_no_rank():
+def test_single_update_of_any_rank_gives_no_rank():
     op = operator("ScatterNDUpdate", domain="openvino")
     assert op.infer_shape(None, (1,), (1,)) == RankAtLeast((None,))
     one = TensorType(None, (1,))
@@ -165,7 +165,7 @@ def test_unknown_sizes_of_a_known_rank_stay_unknown():
     assert operator("GatherND").infer_shape((None, 3, None), (None, 1)) == (None, 3, None)
 
 
-def test_first_sizes_are_enough_where_the_tuple_ends_in_them():
+def test_first_sizes_suffice_if_the_tuple_ends_there():
     op = operator("GatherND")
     shape = op.infer_shape(RankAtLeast(("N", 3, 4)), ("N", 2, 1), batch_dims=1)
     assert shape == RankAtLeast(("N", 2, 4))
@@ -176,7 +176,7 @@ def test_rank_of_data_and_indices_unknown_leaves_only_batch_sizes():
     assert op.infer_shape(RankAtLeast((5,)), None, batch_dims=1) == RankAtLeast((5,))
 
 
-def test_unknown_axis_keeps_what_every_axis_gives():
+def test_unknown_axis_keeps_sizes_common_to_all_axes():
     op = operator("Gather", domain="openvino")
     assert op.infer_shape((3, 3), (2,)) == (None, None)
     assert op.infer_shape((3, 4), (3,), batch_dims=1) == (3,)
@@ -185,7 +185,7 @@ def test_unknown_axis_keeps_what_every_axis_gives():
     assert op.infer_shape(RankAtLeast((7, 8)), (5,), axis=1) == RankAtLeast((7, 5))
 
 
-def test_no_place_on_an_empty_axis_is_found_without_values():
+def test_indices_into_an_empty_axis_are_refused_without_values():
     op = operator("GatherND")
     assert op.infer_shape((0, 3), (0, 1)) == (0, 3)
     assert op.infer_shape((0, 3), ("N", 1)) == (0, 3)
@@ -193,7 +193,7 @@ def test_no_place_on_an_empty_axis_is_found_without_values():
         op.infer_shape((0, 3), (4, 1))
 
 
-def test_constant_index_outside_is_found_without_a_run():
+def test_constant_out_of_bounds_index_is_found_by_inference():
     op = operator("GatherND")
     data = TensorType("float32", ("N", 5))
     indices = TensorType("int64", (2, 2))
@@ -204,7 +204,7 @@ def test_constant_index_outside_is_found_without_a_run():
     assert (error.position, error.value, error.axis, error.size) == ((1, 1), 5, 1, 5)
 
 
-def test_constant_of_another_shape_than_declared_is_refused():
+def test_constant_of_wrong_shape_is_refused():
     data, indices = TensorType("float32", ("N", 5)), TensorType("int64", ("N", 2))
     op = operator("GatherND")
     assert op.infer(data, indices, constants={"indices": [[0, 0]]}).inputs[0].shape == (1, 5)
@@ -213,12 +213,12 @@ def test_constant_of_another_shape_than_declared_is_refused():
 
 
 @pytest.mark.parametrize("shape", [(-1,), (1.5,), (True,), ("",), "N", 3])
-def test_what_is_no_shape_is_refused(shape):
+def test_invalid_shapes_are_refused(shape):
     with pytest.raises(errors.DTypeError, match="is not a shape"):
         operator("GatherND").infer_shape(shape, (1, 1))
 
 
-def test_what_is_no_shape_is_named():
+def test_invalid_shapes_are_named():
     with pytest.raises(errors.DTypeError) as caught:
         operator("GatherND").infer_shape((2, -1), (1, 1))
     assert str(caught.value) == (
@@ -227,13 +227,13 @@ def test_what_is_no_shape_is_named():
     )
 
 
-def test_batch_axes_of_which_one_is_empty_become_an_empty_one():
+def test_fused_batch_axes_are_empty_if_one_is_empty():
     fused = operator("GatherND", domain="openvino", version=5)
     assert fused.infer_shape((0, "N", 4), (0, "N", 1), batch_dims=2) == (0,)
     assert fused.infer_shape(("N", 0, 4), ("N", 0, 1), batch_dims=2) == (0,)
 
 
-def test_a_negative_constant_index_is_refused_where_none_is_allowed():
+def test_negative_constant_index_is_refused_if_not_allowed():
     given = [TensorType("float32", (4, 4)), TensorType("int64", (1, 1))]
     for index, version in ((-1, 8), (0, 5), (3, 5)):
         op = operator("GatherND", domain="openvino", version=version)
@@ -244,7 +244,7 @@ def test_a_negative_constant_index_is_refused_where_none_is_allowed():
 
 
 @pytest.mark.parametrize(("index", "fits"), [(-4, False), (-3, True), (2, True), (3, False)])
-def test_a_single_constant_index_is_held_to_its_own_axis(index, fits):
+def test_single_constant_index_is_checked_against_its_axis(index, fits):
     op = operator("Gather")
     data, indices = TensorType("float32", (3, 9)), TensorType("int64", (1,))
     if fits:
@@ -257,14 +257,14 @@ def test_a_single_constant_index_is_held_to_its_own_axis(index, fits):
     assert (error.position, error.value, error.axis, error.size) == ((0,), index, 0, 3)
 
 
-def test_a_size_below_a_bound_may_be_that_of_no_places():
+def test_size_below_a_bound_may_be_zero_positions():
     op = operator("GatherElements")
     assert op.infer_shape((5, 0), ("N", 3), axis=1) == (0, 3)
     with pytest.raises(errors.IndexOutOfBoundsError, match="which is empty"):
         op.infer_shape((5, 0), (4, 3), axis=1)
 
 
-def test_an_axis_that_becomes_known_is_held_to_the_batch_axes():
+def test_inferred_axis_is_checked_against_the_batch_axes():
     op = operator("Gather", domain="openvino")
     data, indices = TensorType("float32", (3, 4, 5)), TensorType("int64", (3, 4, 2))
     axis = TensorType("int64", ())
@@ -275,14 +275,14 @@ def test_an_axis_that_becomes_known_is_held_to_the_batch_axes():
     )
 
 
-def test_updates_tell_how_many_tuples_there_are_whatever_their_length():
+def test_updates_give_the_number_of_tuples_of_any_length():
     tuples, updates = TensorType("int64", ("N", "K")), TensorType("float32", (3, 6))
     inference = operator("ScatterND").infer(TensorType("float32", None), tuples, updates)
     assert inference.inputs[1].shape == (3, "K")
     assert [(each.name, each.equals) for each in inference.equalities] == [("N", 3)]
 
 
-def test_no_axis_is_left_beside_the_batch_axes():
+def test_no_axis_remains_besides_the_batch_axes():
     data, indices = TensorType("float32", (3, 4)), TensorType("int64", (3, 4, 2))
     with pytest.raises(errors.AttributeValueError) as caught:
         operator("Gather", domain="openvino").infer(
@@ -293,14 +293,14 @@ def test_no_axis_is_left_beside_the_batch_axes():
     )
 
 
-def test_as_many_axes_as_arrays_have_are_inferred():
+def test_maximum_rank_is_inferred():
     data = TensorType("float32", (1,) * 64)
     assert operator("GatherND").infer(data, TensorType("int64", (3, 64))).outputs[0].shape == (3,)
     (output,) = operator("Gather").infer(data, TensorType("int64", (3,)), axis=63).outputs
     assert output.shape == (*(1,) * 63, 3)
 
 
-def test_as_many_columns_as_a_constant_tuple_has_are_held_to_their_axes():
+def test_components_of_a_constant_tuple_are_checked_against_their_axes():
     op = operator("GatherND")
     data, indices = TensorType("float32", (3, 9)), TensorType("int64", (2, 1))
     (output,) = op.infer(data, indices, constants={"indices": [[0], [2]]}).outputs
@@ -311,7 +311,7 @@ def test_as_many_columns_as_a_constant_tuple_has_are_held_to_their_axes():
     assert (error.position, error.value, error.axis, error.size) == ((1, 0), 3, 0, 3)
 
 
-def test_known_indices_are_held_to_the_axis_that_they_address():
+def test_known_indices_are_checked_against_their_axis():
     data = TensorType("float32", (2, 5))
     gather = operator("Gather", version=13)
     (output,) = gather.infer(data, TensorType(), constants={"indices": [4]}, axis=1).outputs
@@ -320,7 +320,7 @@ def test_known_indices_are_held_to_the_axis_that_they_address():
         gather.infer(data, TensorType(), constants={"indices": [5]}, axis=1)
 
 
-def test_known_indices_of_an_axis_that_is_not_known_are_not_refused():
+def test_known_indices_into_an_unknown_axis_are_accepted():
     gather = operator("Gather", domain="openvino", version=7)
     data = TensorType("float32", (2, 5))
     (output,) = gather.infer(data, TensorType(), constants={"indices": [4]}).outputs
@@ -357,7 +357,7 @@ def test_known_indices_of_an_axis_that_is_not_known_are_not_refused():
     ],
     ids=["too long", "too short", "too short for any rank"],
 )
-def test_text_of_a_tuple_of_a_wrong_length(data, indices, batch_dims, text):
+def test_error_text_for_a_tuple_of_wrong_length(data, indices, batch_dims, text):
     with pytest.raises(errors.ShapeError) as refusal:
         operator("GatherND", version=13).infer_shape(data, indices, batch_dims=batch_dims)
     assert str(refusal.value) == f"ai.onnx GatherND-13: {text}"
@@ -376,7 +376,7 @@ def test_text_of_a_tuple_of_a_wrong_length(data, indices, batch_dims, text):
         (None, 2, (2, 3)),
     ],
 )
-def test_axes_before_any_that_can_be_addressed_are_known(axis, batch_dims, first):
+def test_axes_before_any_indexed_axis_are_known(axis, batch_dims, first):
     gather = operator("Gather", domain="openvino", version=8)
     data, indices = RankAtLeast((2, 3, 4)), (2, 3, 6)[:2]
     constants = {} if axis is None else {"axis": axis}

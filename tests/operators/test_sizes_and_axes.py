@@ -16,7 +16,7 @@ from ndgather.published.schema import RankAtLeast, TensorType
 from ndgather.published.shapes import Axes, Sizes, Unknown
 
 
-def test_a_value_stands_for_its_names_and_a_name_for_unknowns():
+def test_values_replace_names_and_names_replace_unknowns():
     sizes, unknown = Sizes(), Unknown()
     assert sizes.equate(unknown, "N")
     assert sizes.dim(unknown) == "N"
@@ -27,14 +27,14 @@ def test_a_value_stands_for_its_names_and_a_name_for_unknowns():
     assert not sizes.equate("N", 4)
 
 
-def test_two_unknowns_are_not_equal_by_themselves():
+def test_unknown_sizes_are_not_assumed_equal():
     sizes, first, second = Sizes(), Unknown(), Unknown()
     assert sizes.find(first) is not sizes.find(second)
     assert sizes.equate(first, 3)
     assert sizes.value(second) is None
 
 
-def test_bounds_that_meet_are_a_value():
+def test_equal_bounds_give_a_value():
     sizes = Sizes()
     assert sizes.bound("N", 2)
     assert sizes.bound("N", 0, 2)
@@ -42,7 +42,7 @@ def test_bounds_that_meet_are_a_value():
     assert not sizes.bound("N", 3)
 
 
-def test_bounds_hold_for_all_that_are_equal():
+def test_bounds_apply_to_all_equal_sizes():
     sizes = Sizes()
     assert sizes.bound("N", 2)
     assert sizes.equate("N", "M")
@@ -50,14 +50,14 @@ def test_bounds_hold_for_all_that_are_equal():
     assert not sizes.equate("M", 1)
 
 
-def test_a_copy_is_its_own():
+def test_copies_are_independent():
     sizes = Sizes()
     copied = sizes.copy()
     assert copied.equate("N", 1)
     assert sizes.value("N") is None
 
 
-def test_axes_grow_where_the_rank_is_open():
+def test_axes_are_added_if_the_rank_is_open():
     axes = Axes.of(RankAtLeast((2,)))
     assert axes.reaches(3)
     assert (axes.rank, axes.exact) == (3, False)
@@ -111,7 +111,7 @@ def test_depth(depth):
     )
 
 
-def test_the_most_axes_are_inferred():
+def test_maximum_number_of_axes_is_inferred():
     found = operator("GatherND").infer(DATA, TensorType("int64", (3, 64)))
     assert found.outputs[0].shape == RankAtLeast((3,))
 
@@ -125,7 +125,7 @@ def test_declared_axes(shape):
     )
 
 
-def test_an_attribute_name_stays_on_one_line():
+def test_attribute_name_is_shown_on_one_line():
     text = refusal(NdgatherError, "GatherND", DATA, INDICES, **{"a\nb": 1})
     assert text == (
         "ai.onnx GatherND-13: 'a\\nb' is not an attribute of this version (allowed: batch_dims)"
@@ -136,7 +136,7 @@ MATRIX = np.arange(6).reshape(2, 3)
 
 
 @pytest.mark.parametrize("version", [1, 7, 8])
-def test_gather_follows_the_axis_of_each_call(version):
+def test_gather_uses_the_axis_of_each_call(version):
     gather = operator("Gather", domain="openvino", version=version)
     for axis in (0, 1, -1, 0, 1):
         result = gather(MATRIX, np.array([1]), np.array(axis))
@@ -144,7 +144,7 @@ def test_gather_follows_the_axis_of_each_call(version):
 
 
 @pytest.mark.parametrize("version", [3, 12])
-def test_scatter_follows_the_axis_of_each_call(version):
+def test_scatter_uses_the_axis_of_each_call(version):
     scatter = operator("ScatterElementsUpdate", domain="openvino", version=version)
     expected = {0: [[0, 1, 2], [9, 4, 5]], 1: [[0, 9, 2], [3, 4, 5]]}
     for axis in (0, 1, 0, 1):
@@ -153,7 +153,7 @@ def test_scatter_follows_the_axis_of_each_call(version):
 
 
 @pytest.mark.parametrize("first", [("a", "b"), ("b", "a")])
-def test_equal_sizes_have_the_bounds_of_both(first):
+def test_equal_sizes_share_their_bounds(first):
     sizes = Sizes()
     assert sizes.bound("a", 1, 5)
     assert sizes.bound("b", 0, 7)
@@ -179,7 +179,7 @@ def test_equal_sizes_have_the_bounds_of_both(first):
         ("GatherElements", {"axis": 1}, [[0, 9, 0], [9, 9, 0]]),
     ],
 )
-def test_known_indices_are_refused_in_the_words_of_a_run(name, options, indices):
+def test_known_indices_raise_the_same_error_as_a_call(name, options, indices):
     """With the first that is out of bounds, and how many of how many are."""
     function, values = operator(name), np.array(indices)
     if "batch_dims" in options:
@@ -196,7 +196,7 @@ def test_known_indices_are_refused_in_the_words_of_a_run(name, options, indices)
 
 
 @pytest.mark.parametrize("version", [3, 15])
-def test_updates_of_one_element_have_any_rank_only_where_data_have_no_more_axes(version):
+def test_single_element_updates_may_have_any_rank_only_for_full_tuples(version):
     function = operator("ScatterNDUpdate", domain="openvino", version=version)
     assert function.infer_shape((5, 6), (2,), (1, 1)) == (5, 6)
     for data in (None, RankAtLeast((5, 6))):  # which may have two more
@@ -217,7 +217,7 @@ def test_updates_of_one_element_have_any_rank_only_where_data_have_no_more_axes(
         ((None, None), (None, None)),
     ],
 )
-def test_of_an_empty_axis_there_are_no_positions(sizes, inferred):
+def test_empty_axis_has_no_positions(sizes, inferred):
     known = TensorType("int64", sizes)
     for name, shape in (("Gather", (0, 4)), ("GatherND", (0, 4))):
         indices = known if name == "Gather" else TensorType("int64", (*sizes, 1))

@@ -33,7 +33,7 @@ def test_gather_elements_example(example):
 
 
 @pytest.mark.parametrize("example", [*GATHER_ND, *GATHER_ELEMENTS], ids=str)
-def test_the_version_that_a_page_is_about_gives_its_result(example):
+def test_page_version_gives_the_printed_result(example):
     words = example.place.split()
     domain, version = PAGES.get(example.page, ("ai.onnx", 13))
     if words[0] == "version":

@@ -50,7 +50,7 @@ def test_every_version_has_one_row():
 
 
 @EVERY
-def test_row_holds_together(row):
+def test_row_is_consistent(row):
     for each in row.inputs:
         assert len(set(each.types)) == len(each.types)
     for attribute in row.attributes:
@@ -84,7 +84,7 @@ def test_roles_of_inputs_are_those_of_the_kind(row):
 
 
 @EVERY
-def test_row_names_its_source_and_says_what_it_does(row):
+def test_row_has_a_source_and_a_summary(row):
     assert row.source.startswith("https://")
     assert str(row.since) in row.source or row.domain == "com.microsoft"
     for text in (row.summary, row.formula, *row.notes):
@@ -96,7 +96,7 @@ def test_row_names_its_source_and_says_what_it_does(row):
         assert erratum.correction
 
 
-def test_each_choice_has_a_native_word():
+def test_each_choice_has_a_native_name():
     words = {
         choice.word: choice.reduction
         for row in ROWS
@@ -173,7 +173,7 @@ def test_attributes_equal_those_of_the_schema(row):
 
 
 @EVERY_ONNX
-def test_choices_are_the_words_of_the_schema(row):
+def test_choices_match_the_schema(row):
     attribute = row.attribute("reduction")
     if attribute is None:
         return
@@ -182,7 +182,7 @@ def test_choices_are_the_words_of_the_schema(row):
 
 
 @EVERY_ONNX
-def test_no_version_between_the_rows_is_missing(row):
+def test_no_version_between_rows_is_missing(row):
     onnx = pytest.importorskip("onnx")
     newest = onnx.defs.get_schema(row.name, onnx.defs.onnx_opset_version(), "").since_version
     assert newest == max(VERSIONS[row.domain, row.name])

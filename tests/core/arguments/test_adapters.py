@@ -58,7 +58,7 @@ def adapter_of_somebody(monkeypatch):
 
 @pytest.mark.usefixtures("adapter_of_somebody")
 @pytest.mark.parametrize("kind", [Adapted, Named])
-def test_a_class_names_its_adapter(kind):
+def test_class_names_its_adapter(kind):
     result = ndgather.gather_nd(kind(DATA, "m"), ROWS)
     assert result.unit == "m"
     np.testing.assert_array_equal(result.values, DATA[::-1], strict=True)
@@ -66,7 +66,7 @@ def test_a_class_names_its_adapter(kind):
     np.testing.assert_array_equal(scattered.values, DATA + DATA[::-1], strict=True)
 
 
-def test_the_adapter_takes_any_call_with_its_class():
+def test_adapter_handles_any_call_with_its_class():
     out = Adapted(np.zeros((2, 3)), "m")
     assert ndgather.gather_nd(Adapted(DATA, "m"), ROWS, out=out) is out
     np.testing.assert_array_equal(out.values, DATA[::-1], strict=True)
@@ -74,7 +74,7 @@ def test_the_adapter_takes_any_call_with_its_class():
         ndgather.gather_nd(DATA, Adapted(ROWS, "m"))
 
 
-def test_a_subclass_does_without():
+def test_subclass_can_opt_out():
     class Plain(Adapted):
         __ndgather_adapter__ = None
 
@@ -116,12 +116,12 @@ class OnHost(Elsewhere):
 @pytest.mark.parametrize(
     ("kind", "what"), [(Elsewhere, "on another device"), (Sparse, "sparse"), (Lazy, "lazy")]
 )
-def test_what_costs_more_than_a_look_is_not_converted(kind, what):
+def test_costly_conversions_are_refused(kind, what):
     with pytest.raises(DTypeError, match=f"data = {kind.__name__} object is {what} and is not"):
         ndgather.gather_nd(kind(), ROWS)
     with pytest.raises(DTypeError, match=f"updates = {kind.__name__} object is {what} and is not"):
         ndgather.scatter_nd(DATA, ROWS, kind())
 
 
-def test_what_lies_in_memory_is_converted():
+def test_arrays_in_memory_are_converted():
     np.testing.assert_array_equal(ndgather.gather_nd(OnHost(), ROWS), DATA[::-1], strict=True)

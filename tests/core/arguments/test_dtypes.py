@@ -67,7 +67,7 @@ def updated(dtype, updates, function="scatter_nd", road="lists"):
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_numbers_of_every_class_are_held_exactly_or_refused(name, draws):
+def test_numbers_of_every_class_are_exact_or_refused(name, draws):
     for draw in CLASSES.values():
         value = draw(draws)
         for form in forms(value):
@@ -81,7 +81,7 @@ def test_numbers_of_every_class_are_held_exactly_or_refused(name, draws):
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_numbers_beside_the_bounds_of_a_dtype_are_held_exactly_or_refused(name, draws):
+def test_numbers_near_the_bounds_of_a_dtype_are_exact_or_refused(name, draws):
     for number, source in near_bounds(name):
         value = python_number(number, source) if source else number
         for form in (number, np.array(number)):
@@ -95,7 +95,7 @@ def test_numbers_beside_the_bounds_of_a_dtype_are_held_exactly_or_refused(name, 
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_numbers_of_every_other_dtype_are_held_exactly_or_refused(name, draws):
+def test_numbers_of_every_other_dtype_are_exact_or_refused(name, draws):
     for source in NUMBERS:
         scalar = element(source, draws)
         value = python_number(scalar, source)
@@ -112,7 +112,7 @@ def test_numbers_of_every_other_dtype_are_held_exactly_or_refused(name, draws):
 
 
 @pytest.mark.parametrize("function", OUTSIDE)
-def test_what_is_no_number_is_refused(function, draws):
+def test_non_numbers_are_refused(function, draws):
     for name in NUMBERS:
         for value in (*NO_NUMBERS, date(2020, 1, 1), timedelta(1)):
             with pytest.raises(DTypeError):
@@ -120,7 +120,7 @@ def test_what_is_no_number_is_refused(function, draws):
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_numbers_are_no_dates_texts_or_records(name, draws):
+def test_numbers_are_not_converted_to_other_kinds(name, draws):
     dtype = other_dtype_of(name)
     given = [draw(draws) for draw in CLASSES.values()]
     for value in (*given, *(element(source, draws) for source in NUMBERS)):
@@ -137,7 +137,7 @@ def test_numbers_are_no_dates_texts_or_records(name, draws):
 
 @pytest.mark.parametrize("function", OUTSIDE)
 @pytest.mark.parametrize("road", ROADS)
-def test_a_fill_value_is_refused_where_nothing_is_filled_too(function, road):
+def test_invalid_fill_value_is_refused_even_if_unused(function, road):
     inside = {"gather_windows": ([[0]], (1,)), "gather_ranges": ([0], [1])}
     indices, *rest = inside.get(function, ([[0]],) if function == "gather_nd" else ([0],))
     data = np.zeros(1, "i2")
@@ -185,7 +185,7 @@ def counted(kind, count, unit, target):
 
 
 @pytest.mark.parametrize("kind", "Mm")
-def test_dates_of_every_unit_keep_their_time_or_are_refused(kind, draws):
+def test_dates_of_every_unit_are_exact_or_refused(kind, draws):
     for target, unit in product(DATES, DATES):
         limit = {"Y": 2000, "M": 24000, "W": 10**5, "D": 7 * 10**5, "h": 10**7}.get(unit, 10**9)
         count = draws.choice((0, 1, -1, 12, draws.randint(-limit // 2, limit)))
@@ -211,7 +211,7 @@ def test_dates_of_every_unit_keep_their_time_or_are_refused(kind, draws):
             assert np.isnat(filled(name, np.array("NaT", value.dtype), function)[0])
 
 
-def test_dates_of_python():
+def test_python_dates():
     assert filled("M8[s]", datetime(2020, 1, 1, 0, 0, 1))[0] == np.datetime64("2020-01-01T00:00:01")
     assert filled("M8[D]", date(2020, 1, 1))[0] == np.datetime64("2020-01-01")
     assert filled("m8[s]", timedelta(seconds=3))[0] == np.timedelta64(3, "s")
@@ -233,7 +233,7 @@ def test_dates_of_python():
 
 
 @pytest.mark.parametrize("dtype", ["M8[s]", "M8[ns]"])
-def test_times_with_a_zone_are_refused_where_no_warning_is_an_error(dtype):
+def test_times_with_a_zone_are_refused_without_warnings_as_errors(dtype):
     pandas = pytest.importorskip("pandas")
     with warnings.catch_warnings(action="ignore"):
         for value in (datetime(2020, 1, 1, tzinfo=UTC), pandas.Timestamp("2020-01-01", tz="UTC")):
@@ -243,7 +243,7 @@ def test_times_with_a_zone_are_refused_where_no_warning_is_an_error(dtype):
                 ndgather.scatter_nd(np.zeros(2, dtype), [[0]], [value])
 
 
-def test_texts_keep_all_letters():
+def test_strings_keep_all_characters():
     text = np.dtypes.StringDType()
     for dtype, value in (
         *(("U3", "abc"), ("U3", ""), ("U3", np.str_("ab")), ("S3", b"ab"), ("V3", b"abc")),
@@ -272,7 +272,7 @@ def test_texts_keep_all_letters():
     [["a", 1], ["a", np.nan], ["a", None], ["a", True], ["a", b"b"], [np.str_("a"), 2.5]],
     ids=str,
 )
-def test_lists_of_texts_and_something_else_are_refused(given):
+def test_lists_of_strings_and_other_kinds_are_refused(given):
     for dtype in ("U9", "S9", np.dtypes.StringDType()):
         with pytest.raises(DTypeError, match=r"^scatter_nd: updates\[\d\] = "):
             ndgather.scatter_nd(np.zeros(2, dtype), [[0], [1]], given)
@@ -292,7 +292,7 @@ def test_lists_of_texts_and_something_else_are_refused(given):
     ],
     ids=str,
 )
-def test_an_element_that_is_lost_is_named(dtype, given, position):
+def test_unrepresentable_element_is_named(dtype, given, position):
     given_at = given[position] if isinstance(position, int) else given[position[0]][position[1]]
     where = str(position).strip("()")
     data = np.zeros(np.shape(given), dtype)
@@ -301,7 +301,7 @@ def test_an_element_that_is_lost_is_named(dtype, given, position):
     assert f"updates[{where}] = {given_at!r} cannot be" in str(refused.value)
 
 
-def test_elements_that_numpy_would_change_are_held_as_they_are():
+def test_elements_that_numpy_would_change_are_preserved():
     result = ndgather.scatter_nd(np.zeros(2, "u8"), [[0], [1]], [2**63 + 1, 3])
     assert result.tolist() == [2**63 + 1, 3]
     result = ndgather.scatter_nd(np.zeros(2), [[0], [1]], [2**63, -1])
@@ -311,7 +311,7 @@ def test_elements_that_numpy_would_change_are_held_as_they_are():
     assert result.tolist() == [datetime(9999, 12, 31), datetime(2001, 9, 9, 1, 46, 40)]
 
 
-def test_records_hold_all_of_their_fields_or_none():
+def test_records_are_exact_in_all_fields_or_refused():
     dtype = np.dtype([("a", "i1"), ("b", "U2"), ("c", "f4", (2,))])
     record = filled(dtype, (1, "xy", [1, 2]))[0]
     assert record.tolist()[:2] == (1, "xy")
@@ -336,7 +336,7 @@ class Unlike:
     __hash__ = None
 
 
-def test_objects_hold_any_value():
+def test_object_arrays_accept_any_value():
     for value in (Unlike(), [1, 2], {}, np.ma, "a", 1j, (1, 2)):
         assert filled(object, value)[0] is value
     assert ndgather.scatter_nd(np.zeros(2, object), [1], "a").tolist() == [0, "a"]
@@ -350,13 +350,13 @@ def test_numbers_of_other_types():
             filled(dtype, value)
 
 
-def test_arrays_of_another_dtype_are_refused_whatever_their_values():
+def test_arrays_of_another_dtype_are_refused_for_any_values():
     for data, updates in ((np.zeros(2, "u1"), np.array([5])), (np.zeros(2), np.zeros(1, "f4"))):
         with pytest.raises(DTypeError, match=rf"\(allowed: {data.dtype}\)$"):
             ndgather.scatter_nd(data, [[0]], updates)
 
 
-def test_dtypes_that_numpy_does_not_have():
+def test_dtypes_that_numpy_lacks():
     """A sign, and whole numbers up to 4."""
     small = Numbers("float3", "f", -4.0, 4.0, np.round)
     values, position = hold(np.array([1, 2.25, -4]), small)
@@ -373,7 +373,7 @@ def test_dtypes_that_numpy_does_not_have():
     "dtype", ["g", "G", "d", {"names": ["a"], "formats": ["i2"], "itemsize": 8}]
 )
 @pytest.mark.parametrize("indices", [[[1]], np.array([[1]])], ids=["list", "array"])
-def test_a_fill_value_of_the_dtype_keeps_all_its_bits(dtype, indices):
+def test_fill_value_of_the_dtype_keeps_all_bits(dtype, indices):
     """Those of padding and of NaNs too, whichever road the call takes."""
     dtype = np.dtype(dtype)
     fill = np.frombuffer(b"\x01\x00\x02\x00\x03\x00\x04\xc0\xff\x7f" + bytes(range(11, 33)), "V1")
@@ -415,7 +415,7 @@ KEPT = {
 
 
 @pytest.mark.parametrize("data", CHANGED.values(), ids=CHANGED)
-def test_lists_of_data_are_as_they_are_or_refused(data):
+def test_lists_of_data_are_preserved_or_refused(data):
     rows = np.zeros(1, np.int64)
     for call in (
         lambda data: ndgather.gather(data, [0, 1]),
@@ -432,14 +432,14 @@ def test_lists_of_data_are_as_they_are_or_refused(data):
 
 
 @pytest.mark.parametrize(("data", "dtype"), KEPT.values(), ids=KEPT)
-def test_other_lists_of_data_have_the_dtype_of_numpy(data, dtype):
+def test_other_lists_of_data_get_the_numpy_dtype(data, dtype):
     taken = ndgather.gather(data, [1, 0])
     assert taken.dtype == dtype
     assert taken.tolist() == np.asarray(data)[::-1].tolist()
 
 
 @pytest.mark.parametrize("bad", [[True, 1], [np.False_, 1], [0, np.True_]], ids=str)
-def test_lists_of_indices_are_not_partly_of_booleans(bad):
+def test_lists_of_indices_must_not_contain_booleans(bad):
     data = np.arange(3.0)
     for argument, call in {
         "indices": lambda: ndgather.gather(data, bad),

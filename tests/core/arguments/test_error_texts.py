@@ -538,7 +538,7 @@ def test_class_and_text(bad):
 
 
 @pytest.mark.parametrize("bad", [bad for bad in BAD if bad.out_shape is not None], ids=str)
-def test_out_is_left_alone(bad):
+def test_out_is_unchanged(bad):
     dtype = np.asarray(bad.data).dtype
     out = np.arange(np.prod(bad.out_shape, dtype=int), dtype=dtype).reshape(bad.out_shape) + 70
     before = element_bytes(out)
@@ -548,7 +548,7 @@ def test_out_is_left_alone(bad):
 
 
 @pytest.mark.parametrize("bad", [bad for bad in BAD_OUT if bad.name != "out no array"], ids=str)
-def test_refused_out_is_left_alone(bad):
+def test_refused_out_is_unchanged(bad):
     before = element_bytes(bad.options["out"])
     with pytest.raises(bad.error):
         bad()
@@ -564,13 +564,13 @@ def test_refused_out_is_left_alone(bad):
         (AttributeValueError, ValueError),
     ],
 )
-def test_errors_are_builtin_errors_too(error, builtin):
+def test_errors_are_also_builtin_errors(error, builtin):
     assert issubclass(error, builtin)
     assert issubclass(error, NdgatherError)
 
 
 @pytest.mark.parametrize("index_dtype", ["i1", "u1", "i8", "u8", ">i4", ">u8"])
-def test_facts_of_the_first_bad_entry(index_dtype):
+def test_attributes_of_the_first_bad_entry(index_dtype):
     """First in C order of `indices`, whatever its memory order; all bad entries are counted."""
     indices = np.zeros((3, 4, 2), index_dtype, order="F")
     indices[2, 3, 1] = indices[1, 0, 1] = 100
@@ -585,7 +585,7 @@ def test_facts_of_the_first_bad_entry(index_dtype):
 
 @pytest.mark.parametrize("value", [2**63 - 1, 2**63, 2**63 + 1, 2**64 - 1, 2**64 - 6])
 @pytest.mark.parametrize("function", ["gather_nd", "gather", "gather_elements"])
-def test_large_uint64_is_no_negative(function, value):
+def test_large_uint64_is_not_negative(function, value):
     data, indices = np.arange(6), np.array([0, value], np.uint64)
     indices = indices[:, np.newaxis] if function == "gather_nd" else indices
     call = getattr(ndgather, function)
@@ -609,7 +609,7 @@ def test_pickle_round_trip(bad):
     assert vars(again) == vars(error)
 
 
-def test_wrong_keyword_is_a_type_error():
+def test_unknown_keyword_is_a_type_error():
     with pytest.raises(TypeError):
         ndgather.gather_nd(DATA, [[0]], axis=0)
     with pytest.raises(TypeError):
@@ -620,14 +620,14 @@ def test_wrong_keyword_is_a_type_error():
         ndgather.gather_elements(DATA, [[0]], 0, mode="clip", modus="clip")
 
 
-def test_a_masked_out_is_refused_where_data_have_no_mask():
+def test_masked_out_is_refused_for_data_without_a_mask():
     out = np.ma.zeros((1, 3))
     with pytest.raises(DTypeError, match=r"^gather_nd: out = masked array would lose its"):
         ndgather.gather_nd(np.eye(3), [[0]], out=out)
     assert not out.data.any()
 
 
-def test_an_out_that_is_a_memmap_is_written_and_returned(tmp_path):
+def test_memmap_out_is_written_and_returned(tmp_path):
     out = np.memmap(tmp_path / "out", np.float64, "w+", shape=(1, 3))
     assert ndgather.gather_nd(np.eye(3), [[1]], out=out) is out
     np.testing.assert_array_equal(np.asarray(out), [[0.0, 1.0, 0.0]], strict=True)
@@ -635,7 +635,7 @@ def test_an_out_that_is_a_memmap_is_written_and_returned(tmp_path):
 
 @pytest.mark.parametrize("dtype", [np.dtype(object), np.dtypes.StringDType()])
 @pytest.mark.parametrize("function", ["gather_nd", "scatter_nd"])
-def test_an_out_that_cannot_take_references_is_named(function, dtype):
+def test_out_that_cannot_store_references_is_named(function, dtype):
     data, indices = np.array(["a", "b"], dtype), np.array([[0], [1]])
     arguments = (data, indices) if function == "gather_nd" else (data, indices, data)
     refusals = {
@@ -649,7 +649,7 @@ def test_an_out_that_cannot_take_references_is_named(function, dtype):
         assert str(caught.value) == f"{function}: {text}"
 
 
-def test_an_unknown_mode_is_named_before_the_value_to_fill_with():
+def test_unknown_mode_is_reported_before_fill_value():
     with pytest.raises(AttributeValueError) as caught:
         ndgather.gather_nd([1, 2], [[5]], mode="bounce", fill_value=1)
     assert str(caught.value) == (
@@ -657,7 +657,7 @@ def test_an_unknown_mode_is_named_before_the_value_to_fill_with():
     )
 
 
-def test_what_is_no_cotangent_is_named():
+def test_invalid_cotangent_is_named():
     with pytest.raises(DTypeError) as caught:
         ndgather.vjp.gather_nd(object(), (3,), [[0]])
     assert str(caught.value) == (

@@ -75,7 +75,7 @@ def check(call, draw):
 @pytest.mark.parametrize("function", GATHERS)
 @settings(max_examples=min(40, settings.default.max_examples))
 @given(data=st.data())
-def test_gathers_are_the_definition(function, data):
+def test_gathers_match_the_definition(function, data):
     call = data.draw(calls(function, dtypes=NUMBERS + SMALL, index_dtypes=INDICES))
     check(call, data.draw)
 
@@ -83,7 +83,7 @@ def test_gathers_are_the_definition(function, data):
 @pytest.mark.parametrize("function", SCATTERS)
 @settings(max_examples=min(40, settings.default.max_examples))
 @given(data=st.data())
-def test_scatters_replace_as_the_definition_says(function, data):
+def test_scatter_replacements_match_the_definition(function, data):
     dtypes = NUMBERS + SMALL
     call = data.draw(calls(function, dtypes=dtypes, index_dtypes=INDICES, reductions=["none"]))
     check(call, data.draw)
@@ -92,7 +92,7 @@ def test_scatters_replace_as_the_definition_says(function, data):
 @pytest.mark.parametrize("function", SCATTERS)
 @settings(max_examples=min(40, settings.default.max_examples))
 @given(data=st.data())
-def test_scatters_reduce_as_the_definition_says(function, data):
+def test_scatter_reductions_match_the_definition(function, data):
     drawn = calls(
         function,
         dtypes=[*NUMBERS, SMALL[0]],
@@ -107,7 +107,7 @@ LIBRARIES = {"numpy": np.asarray, "tensor": dense}
 
 
 @pytest.mark.parametrize(("of_data", "of_other"), list(product(LIBRARIES, repeat=2)))
-def test_updates_and_out_of_every_other_dtype_are_not_taken(of_data, of_other):
+def test_updates_and_out_of_other_dtypes_are_declined(of_data, of_other):
     own, other = LIBRARIES[of_data], LIBRARIES[of_other]
     for first, second in product(NUMBERS + SMALL, [*NUMBERS, *SMALL, np.dtype(">i4")]):
         if not second.isnative and other is dense:
@@ -127,7 +127,7 @@ def test_updates_and_out_of_every_other_dtype_are_not_taken(of_data, of_other):
                     assert (getattr(result, "array", result) == np.ones((), first)).all()
 
 
-def test_the_result_is_of_the_kind_of_data():
+def test_result_has_the_type_of_data():
     result = ndgather.gather_nd(DATA, Tensor(ROWS))
     assert type(result) is np.ndarray
     np.testing.assert_array_equal(result, DATA[::-1], strict=True)
@@ -137,7 +137,7 @@ def test_the_result_is_of_the_kind_of_data():
     assert isinstance(ndgather.gather_nd(Tensor(DATA), ROWS, out=np.empty_like(DATA)), Declined)
 
 
-def test_out_is_told_that_it_was_written():
+def test_out_is_notified_after_writing():
     before = Tensor.written
     out = Tensor(np.zeros((2, 3)))
     ndgather.scatter_nd(Tensor(DATA), ROWS, Tensor(DATA), out=out)
@@ -147,7 +147,7 @@ def test_out_is_told_that_it_was_written():
     assert Tensor.written == before + 1
 
 
-def test_a_scatter_in_place():
+def test_scatter_in_place():
     data = Tensor(DATA.copy())
     assert ndgather.scatter_nd(data, ROWS, Tensor(DATA), reduction="add", out=data) is data
     np.testing.assert_array_equal(data.array, DATA + DATA[::-1], strict=True)
@@ -170,7 +170,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("changed", "error", "text"), REFUSED)
-def test_refusals_have_the_texts_of_arrays(changed, error, text):
+def test_refusals_have_the_same_texts_as_for_arrays(changed, error, text):
     good = {"data": Tensor(DATA), "indices": Tensor(ROWS)}
     with pytest.raises(error, match=f"gather_nd: {text}"):
         ndgather.gather_nd(**(good | changed))
@@ -186,7 +186,7 @@ ELSEWHERE = [
 
 
 @pytest.mark.parametrize("state", ELSEWHERE, ids=str)
-def test_what_is_more_than_memory_goes_to_the_adapter(state):
+def test_results_too_large_for_memory_go_to_the_adapter(state):
     numbers = DATA + 0j
     tensor = Tensor(numbers, **state)
     result = ndgather.gather_nd(tensor, ROWS)
@@ -196,7 +196,7 @@ def test_what_is_more_than_memory_goes_to_the_adapter(state):
     assert isinstance(scattered, Declined)
 
 
-def test_gradients_count_where_they_are_recorded(monkeypatch):
+def test_gradients_matter_only_while_recorded(monkeypatch):
     monkeypatch.setattr(Tensor, "recording", False)
     assert type(ndgather.gather_nd(Tensor(DATA, gradient=True), ROWS)) is Tensor
 
@@ -231,7 +231,7 @@ MORE = {
 
 
 @pytest.mark.parametrize("given", MORE.values(), ids=MORE)
-def test_what_takes_more_steps_goes_to_the_adapter(given):
+def test_multi_step_calls_go_to_the_adapter(given):
     assert isinstance(ndgather.scatter_nd(Tensor(DATA), ROWS, **given), Declined)
 
 
@@ -251,12 +251,12 @@ def test_types_without_the_exchange_are_not_accepted():
 
 
 @pytest.mark.parametrize("each", [(), ({}, "name"), ([], "name", None)], ids=str)
-def test_transforms_that_are_none_are_refused(each):
+def test_invalid_transforms_are_refused(each):
     with pytest.raises(DTypeError, match=r"^exchange.accept: transforms = "):
         exchange.accept(Tensor, transforms=(each,))
 
 
-def test_results_are_released_and_arguments_given_back():
+def test_results_and_arguments_are_released():
     data, indices = Tensor(np.arange(400_000.0)), Tensor(np.arange(400_000)[:, np.newaxis])
     before = Tensor.exported - Tensor.deleted
     ndgather.set_memory_limit(2**26)
@@ -278,7 +278,7 @@ def test_results_are_released_and_arguments_given_back():
     assert not KEPT
 
 
-def test_nothing_leaks():
+def test_calls_do_not_leak():
     data, indices = Tensor(DATA), Tensor(ROWS)
     types = len(gc.get_objects())
     counts = [sys.getrefcount(each) for each in (data, indices, DATA, Tensor)]
@@ -310,7 +310,7 @@ def test_threads_share_arrays():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 @pytest.mark.filterwarnings("ignore:.*fork")  # of Python, and of JAX where it is imported
-def test_a_child_goes_on_with_the_arrays_of_its_parent():
+def test_child_can_use_the_arrays_of_its_parent():
     data = Tensor(np.arange(400_000.0))
     indices = Tensor(np.arange(400_000)[:, np.newaxis])
     kept = ndgather.gather_nd(data, indices)
@@ -324,9 +324,7 @@ def test_a_child_goes_on_with_the_arrays_of_its_parent():
 
 @pytest.mark.parametrize("rows", [2, 40_000])
 @pytest.mark.parametrize("which", ["data", "indices", "updates"])
-def test_an_array_that_changes_its_memory_when_it_is_asked_about_goes_to_the_adapter(
-    monkeypatch, which, rows
-):
+def test_array_that_changes_memory_when_queried_goes_to_the_adapter(monkeypatch, which, rows):
     """Whatever the core asks may run any code, also of other threads."""
     given = {
         "data": dense(np.zeros((4, 2))),
@@ -345,7 +343,7 @@ def test_an_array_that_changes_its_memory_when_it_is_asked_about_goes_to_the_ada
     assert not KEPT
 
 
-def test_a_long_call_keeps_the_memory_of_its_arguments():
+def test_long_call_keeps_the_memory_of_its_arguments():
     before = Tensor.exported
     ndgather.gather_nd(dense(np.arange(6.0)), dense(np.zeros((3, 1), np.int64)))
     assert Tensor.exported == before, "a short call does not give up the GIL"
@@ -366,7 +364,7 @@ def test_a_long_call_keeps_the_memory_of_its_arguments():
 
 
 @pytest.mark.parametrize("bits", [24, 40, 48, 56, 128])
-def test_integers_of_other_sizes_are_no_indices(bits):
+def test_integers_of_other_sizes_are_not_indices(bits):
     indices = Tensor(np.zeros((2, 1), np.int8), bits=bits)
     with pytest.raises(DTypeError, match="indices"):
         ndgather.gather_nd(DATA, indices)

@@ -270,7 +270,7 @@ def check_answer(function, given, result):
 @pytest.mark.parametrize("thing", [pytest.param(make, id=name) for name, make in things()])
 @pytest.mark.parametrize("function", GOOD, ids=name_of)
 @pytest.mark.filterwarnings("ignore")  # of the containers, about their conversion
-def test_the_answer_is_that_of_the_loops_or_an_error_of_this_package(function, thing):
+def test_result_matches_the_loops_or_raises_our_error(function, thing):
     good = GOOD[function]
     check_answer(function, good, function(**good))
     parameters = inspect.signature(function).parameters
@@ -287,7 +287,7 @@ def test_the_answer_is_that_of_the_loops_or_an_error_of_this_package(function, t
 
 @pytest.mark.parametrize("thing", [pytest.param(make, id=name) for name, make in things()])
 @pytest.mark.filterwarnings("ignore")
-def test_operators_answer_as_the_loops_or_refuse(thing):
+def test_operators_match_the_loops_or_raise(thing):
     gather, scatter = operator("GatherND"), operator("ScatterND")
     good = {"data": DATA, "indices": ROWS, "updates": DATA}
     for name, operation, inputs in (
@@ -326,7 +326,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("made", [pytest.param(each, id=each[0]) for each in things()])
 @pytest.mark.filterwarnings("ignore")
-def test_shapes_follow_or_are_refused(made):
+def test_shapes_are_inferred_or_refused(made):
     name, thing = made
     gather = operator("GatherND")
     with pytest.raises(NdgatherError):
@@ -352,7 +352,7 @@ def test_shapes_follow_or_are_refused(made):
 @pytest.mark.parametrize(
     "function", [each for each in GOOD if "set_" not in each.__name__][:-1], ids=name_of
 )
-def test_memory_error_and_interrupts_pass(function):
+def test_memory_error_and_interrupts_propagate(function):
     good = GOOD[function]
     first = next(iter(good))
     for error in (MemoryError("none left"), KeyboardInterrupt()):
@@ -361,7 +361,7 @@ def test_memory_error_and_interrupts_pass(function):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_indices_that_an_option_changes_are_read_as_they_are_then():
+def test_indices_changed_by_an_option_are_read_afterwards():
     data, indices = np.arange(16), np.arange(4)
 
     class Changing:
@@ -374,7 +374,7 @@ def test_indices_that_an_option_changes_are_read_as_they_are_then():
 
 
 @pytest.mark.parametrize("path", ["era.zarr/t2m", "s3://bucket/era.zarr/t2m", Path("a.npy")])
-def test_text_is_not_opened(path):
+def test_paths_are_not_opened(path):
     text = (
         f"{str(path)!r} is not opened automatically (allowed: an array, opened by the library "
         "that reads it)"
@@ -391,11 +391,11 @@ NO_MEMORY = (True, False, -1, 1.5, "2 MB/s", "-1 kB", "", b"1", int)
 
 
 @pytest.mark.parametrize("memory", NO_MEMORY, ids=repr)
-def test_memory_that_is_no_number_of_bytes_is_refused(memory):
+def test_invalid_memory_is_refused(memory):
     with pytest.raises(AttributeValueError, match=r"^gather_nd: memory = .* is not a number of"):
         ndgather.gather_nd(DATA, ROWS, memory=memory)
 
 
 @pytest.mark.parametrize("memory", [0, 1, 2**70, "0", "1.5 kB", "7 GiB", " 3MB "], ids=repr)
-def test_memory_of_any_number_of_bytes_is_taken(memory):
+def test_any_number_of_bytes_is_accepted_as_memory(memory):
     np.testing.assert_array_equal(ndgather.gather_nd(DATA, ROWS, memory=memory), DATA[::-1])

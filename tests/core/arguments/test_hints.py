@@ -108,14 +108,14 @@ SLIPS = {
 
 
 @pytest.mark.parametrize(("call", "error", "hint"), SLIPS.values(), ids=SLIPS)
-def test_the_error_says_what_to_write(call, error, hint):
+def test_error_gives_the_correct_spelling(call, error, hint):
     with pytest.raises(error) as caught:
         call()
     assert hint in str(caught.value)
 
 
 @pytest.mark.parametrize("mode", ["zero", "", 3, None])
-def test_a_name_that_is_like_none_of_the_list_gets_no_hint(mode):
+def test_dissimilar_names_get_no_hint(mode):
     with pytest.raises(NdgatherError) as caught:
         gather_nd(DATA, [[0]], mode=mode)
     assert str(caught.value).endswith(")")
@@ -155,7 +155,7 @@ def followed(function, arrays, **names):
 
 
 @pytest.mark.parametrize(("function", "arrays", "result"), FOLLOWED.values(), ids=FOLLOWED)
-def test_a_hint_that_is_followed_works(function, arrays, result):
+def test_followed_hints_give_the_intended_result(function, arrays, result):
     np.testing.assert_array_equal(followed(function, arrays), result, strict=True)
     lists = [each.tolist() for each in arrays]
     np.testing.assert_array_equal(followed(function, lists), result)
@@ -195,7 +195,7 @@ def test_names_of_other_libraries():
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
-def test_an_empty_float_array_of_indices_counts_as_empty(dtype):
+def test_empty_float_indices_count_as_empty(dtype):
     indices = np.empty((0, 2), dtype)
     assert gather_nd(DATA, indices).shape == (0,)
     np.testing.assert_array_equal(scatter_nd(DATA, indices, np.empty(0, "f4")), DATA)
@@ -228,7 +228,7 @@ def test_an_empty_float_array_of_indices_counts_as_empty(dtype):
         ),
     ],
 )
-def test_calls_that_do_not_fit_the_signature(call, text):
+def test_calls_that_do_not_match_the_signature(call, text):
     with pytest.raises(CallError) as caught:
         call()
     assert str(caught.value) == text
@@ -258,7 +258,7 @@ def test_kinds_have_their_properties():
     assert Kind.GATHER_ELEMENTS.scatter is Kind.SCATTER_ELEMENTS
 
 
-def test_the_lists_of_the_core_are_those_of_the_annotations():
+def test_names_of_the_core_match_the_annotations():
     assert (*_core.REDUCTIONS, "mean") == ("none", "add", "sub", "mul", "min", "max", "mean")
     assert get_args(reference.Reduction) == (*_core.REDUCTIONS, "mean")
     assert _core.GATHER_MODES == ("raise", "wrap", "clip", "fill")

@@ -59,7 +59,7 @@ def types_in(value):
 
 
 @given(nested())
-def test_lists_are_the_arrays_of_numpy(value):
+def test_lists_match_numpy_arrays(value):
     """In bits, shape and dtype, if all numbers are of one type; else perhaps an error."""
     try:
         wanted = np.asarray(value)
@@ -90,7 +90,7 @@ VALUES = [*held.ENDS, True, 0.5, 0.1, 1e-300, 3.5e38, -65520.0, math.inf, -math.
 
 @pytest.mark.parametrize("value", VALUES, ids=str)
 @pytest.mark.parametrize("name", NAMES)
-def test_updates_and_fill_values_are_held_by_the_dtype_of_data(value, name):
+def test_updates_and_fill_values_are_converted_to_the_dtype_of_data(value, name):
     data = np.zeros(2, name)
     updates = [type(value)(0), value]
     held.check(lambda: scatter_nd(data, [[1], [0]], updates)[:1], value, name, same_kind=True)
@@ -135,7 +135,7 @@ def test_lists_that_contain_themselves_are_refused():
                 function(value, [[0]])
 
 
-def test_numbers_that_change_their_list():
+def test_numbers_that_modify_their_list():
     class Index:
         def __index__(self):
             rows.clear()
@@ -148,7 +148,7 @@ def test_numbers_that_change_their_list():
         gather_nd(DATA, rows)
 
 
-def test_lists_that_other_threads_change():
+def test_lists_modified_by_other_threads():
     """Each result is that of a list as it was at some time, or the call is refused."""
     rows = [[0]] * 50
     ends = False

@@ -219,7 +219,7 @@ PRODUCTS = {
 
 @pytest.mark.parametrize("dtype", ["i1", "f8", "V3", "V16"])
 @pytest.mark.parametrize("name", PRODUCTS)
-def test_products_that_no_memory_holds(name, dtype):
+def test_shape_products_too_large_for_memory(name, dtype):
     shape, places = PRODUCTS[name]
     item = np.dtype(dtype).itemsize
     shape = (*shape[:-1], max(1, shape[-1] // item)) if dtype != "i1" else shape
@@ -262,12 +262,12 @@ RESULTS = {
 
 
 @pytest.mark.parametrize("name", RESULTS)
-def test_results_that_no_memory_holds(name):
+def test_results_too_large_for_memory(name):
     with pytest.raises(MemoryError):
         RESULTS[name]()
 
 
-def test_memory_is_asked_for_before_anything_is_read():
+def test_memory_is_allocated_before_anything_is_read():
     """Bad indices are not even looked at; the caller's arrays stay as they are."""
     data = nothing((3, 2**40))
     indices = np.full((2**18, 1), 99, np.int8)

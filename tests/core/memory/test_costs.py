@@ -60,7 +60,7 @@ GATHERS = {
 @pytest.mark.parametrize("make", REFERENCES.values(), ids=REFERENCES)
 @pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "fill"])
 @pytest.mark.parametrize("name", GATHERS)
-def test_a_gather_of_references(name, mode, make):
+def test_gather_of_references(name, mode, make):
     def call(size):
         data = make(size)
         return lambda: GATHERS[name](data, mode=mode)
@@ -71,7 +71,7 @@ def test_a_gather_of_references(name, mode, make):
 @pytest.mark.parametrize("make", REFERENCES.values(), ids=REFERENCES)
 @pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "drop"])
 @pytest.mark.parametrize("name", ["scatter_nd", "scatter_elements"])
-def test_a_scatter_of_references_in_place(name, mode, make):
+def test_scatter_of_references_in_place(name, mode, make):
     def call(size):
         data = make(size)
         updates = data[:3].copy()
@@ -95,7 +95,7 @@ NUMBERS = {
 @pytest.mark.parametrize("reduction", ["none", "add", "mul", "mean"])
 @pytest.mark.parametrize("use_init_val", [True, False])
 @pytest.mark.parametrize("dtype", NUMBERS.values(), ids=NUMBERS)
-def test_a_scatter_of_numbers_in_place(dtype, reduction, use_init_val, layout):
+def test_scatter_of_numbers_in_place(dtype, reduction, use_init_val, layout):
     def call(size):
         data = np.ones((size, 3), dtype)[:, 0] if layout == "of a matrix" else np.ones(size, dtype)
         data = data[::2] if layout == "every second" else data
@@ -140,7 +140,7 @@ def test_masked_arrays_in_place(reduction, hard):
     assert_does_not_grow(call)
 
 
-def test_what_is_broadcast_is_not_copied():
+def test_broadcast_arrays_are_not_copied():
     huge = np.broadcast_to(np.array("x", object), (2**20, 2**20))
     assert ndgather.gather_nd(huge, [[5, 7]]).tolist() == ["x"]
     assert ndgather.gather_nd(huge, [[2**20, 7]], mode="fill", fill_value="y").tolist() == ["y"]
@@ -153,7 +153,7 @@ def test_what_is_broadcast_is_not_copied():
 @pytest.mark.parametrize("depth", [0, 1, 2])
 @pytest.mark.parametrize("dtype", ["f8", ">i4", object])
 @pytest.mark.parametrize("reduction", ["none", "add", "mean"])
-def test_rows_of_every_depth_are_those_of_the_loops(depth, dtype, reduction):
+def test_rows_of_every_depth_match_the_loops(depth, dtype, reduction):
     """Few updates and many: rows are copied, or all of data."""
     if dtype is object and reduction != "none":
         return

@@ -332,7 +332,7 @@ def _settings():
 
 @pytest.mark.parametrize("times", [FEW, pytest.param(100_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_flat(kind, times):
+def test_memory_and_references_stay_constant(kind, times):
     # On a busy machine a thread may make its first step, and what it keeps, late. A leak repeats.
     for _ in range(2):
         found = growth(KINDS[kind], times)
@@ -368,7 +368,7 @@ LEAKS = {
 
 
 @pytest.mark.parametrize("account", LEAKS)
-def test_a_leak_is_seen(account):
+def test_leaks_are_detected(account):
     """Each account of the test above sees what it is there for."""
     if account == "bytes of malloc" and MALLINFO is None:
         pytest.skip("the allocator of C does not say what is in use")

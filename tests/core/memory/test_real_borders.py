@@ -252,7 +252,7 @@ def draw_and_call(seed):
 
 
 @pytest.mark.parametrize("first", range(0, 2_000, 200))
-def test_drawn_calls(first):
+def test_random_calls(first):
     for seed in range(first, first + 200):
         try:
             draw_and_call(seed)
@@ -268,7 +268,7 @@ def test_drawn_calls(first):
 @pytest.mark.parametrize("less", [0, 1, 7, 15, 41, 63, 64, 65, 130])
 @pytest.mark.parametrize(("dtype", "columns"), [("u1", 1), ("f4", 1), ("f4", 16), ("f8", 2)])
 @pytest.mark.parametrize("count", [3, 5, 7])
-def test_most_updates_on_the_last_line_of_four_gib(dtype, columns, less, reduction, mode, count):
+def test_most_updates_in_the_last_cache_line_of_4_gib(dtype, columns, less, reduction, mode, count):
     width = np.dtype(dtype).itemsize * columns
     rows = (2**32 - less) // width
     tuples = 60_000 // columns

@@ -102,7 +102,7 @@ def test_gather_elements_along_every_axis(shape, width):
 
 @pytest.mark.parametrize("mode", ["wrap", "clip", "fill"])
 @pytest.mark.parametrize("width", [1, 2, 3, 4, 8, 12, 16, 40, 200, 5000])
-def test_values_far_outside_stay_in_bounds(mode, width):
+def test_far_out_of_bounds_indices_access_no_other_memory(mode, width):
     random = np.random.default_rng(width)
     data = random.integers(0, 160, (9, 5, width), np.uint8)
     values = random.integers(-(2**63), 2**63 - 1, (130, 2))
@@ -113,7 +113,7 @@ def test_values_far_outside_stay_in_bounds(mode, width):
 
 
 @pytest.mark.parametrize("place", [0, 1, 500, 999])
-def test_an_error_writes_nothing(place):
+def test_error_writes_nothing(place):
     data = np.arange(300 * 4, dtype=np.int32).reshape(300, 4)
     indices = np.zeros((1000, 1), np.int64)
     indices[place] = 300
@@ -191,14 +191,14 @@ LARGE_GUARDED = (
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mprotect is called as Linux has it")
 @pytest.mark.parametrize("lines", [list(guarded_calls()), LARGE_GUARDED], ids=["small", "large"])
-def test_no_page_beyond_an_array_is_touched(lines):
+def test_no_page_beyond_an_array_is_accessed(lines):
     child = in_child(lines)
     assert child.returncode == 0, child.stdout[-400:] + child.stderr[-2000:]
     assert child.stdout.splitlines()[-1] == "done"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mprotect is called as Linux has it")
-def test_guard_pages_bite():
+def test_guard_pages_are_effective():
     child = in_child([["read_beyond"]])
     assert child.returncode < 0
     assert "done" not in child.stdout

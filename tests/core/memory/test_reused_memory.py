@@ -42,7 +42,7 @@ def test_living_results_never_share_memory():
         np.testing.assert_array_equal(array, np.full(array.size, value, np.uint8), strict=True)
 
 
-def test_a_view_keeps_the_memory_of_its_result():
+def test_view_keeps_the_memory_of_its_result():
     ndgather.set_memory_limit(64 * MIB)
     view = result(3)[5:100]
     others = [result(value) for value in range(4, 10)]
@@ -50,7 +50,7 @@ def test_a_view_keeps_the_memory_of_its_result():
     assert len(others) == 6
 
 
-def test_dead_memory_is_kept_up_to_the_limit():
+def test_freed_memory_is_kept_up_to_the_limit():
     ndgather.set_memory_limit(64 * MIB)
     del_me = result(1)
     assert ndgather.release_memory() == 0
@@ -70,7 +70,7 @@ def test_limit_of_zero_keeps_nothing():
     assert ndgather.release_memory() == 0
 
 
-def test_a_lower_limit_gives_back_at_once():
+def test_lower_limit_releases_memory_immediately():
     ndgather.set_memory_limit(64 * MIB)
     many = [result(1) for _ in range(8)]
     del many
@@ -88,7 +88,7 @@ def test_results_may_be_resized_and_pickled():
     np.testing.assert_array_equal(array, np.full(100, 9, np.uint8), strict=True)
 
 
-def test_stale_values_never_show():
+def test_stale_values_are_never_visible():
     """A result in used memory holds its own values everywhere, filled ones too."""
     ndgather.set_memory_limit(64 * MIB)
     stale = result(255)
@@ -101,7 +101,7 @@ def test_stale_values_never_show():
     np.testing.assert_array_equal(fresh, desired, strict=True)
 
 
-def test_an_error_gives_the_memory_back():
+def test_error_releases_the_memory():
     ndgather.set_memory_limit(64 * MIB)
     indices = np.zeros(4 * MIB, np.int16)
     indices[-1] = 300
@@ -111,7 +111,7 @@ def test_an_error_gives_the_memory_back():
     assert ndgather.release_memory() < 8 * MIB
 
 
-def test_many_threads_take_and_give_back():
+def test_many_threads_allocate_and_free():
     ndgather.set_memory_limit(32 * MIB)
 
     def work(value):
@@ -173,6 +173,6 @@ def test_limits_out_of_range_are_refused(limit):
 
 
 @pytest.mark.parametrize("limit", [1.5, "1", None])
-def test_limits_that_are_no_integer_are_refused(limit):
+def test_non_integer_limits_are_refused(limit):
     with pytest.raises(DTypeError, match="not an integer"):
         ndgather.set_memory_limit(limit)

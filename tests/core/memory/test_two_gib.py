@@ -42,7 +42,7 @@ def test_one_axis(line, dtype):
 
 
 @pytest.mark.parametrize("value", [SIZE, -SIZE - 1, 2**32, 2**32 + 1, -(2**32), 2**63 - 1])
-def test_one_axis_outside(line, value):
+def test_one_axis_out_of_bounds(line, value):
     for call, indices in ((ndgather.gather_nd, [[0], [value]]), (ndgather.gather, [0, value])):
         with pytest.raises(IndexOutOfBoundsError) as caught:
             call(line, indices)

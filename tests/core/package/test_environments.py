@@ -26,13 +26,13 @@ def usual() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", environments.ENVIRONMENTS)
-def test_no_road_depends_on_the_environment(name: str, usual: dict[str, str]) -> None:
+def test_no_code_path_depends_on_the_environment(name: str, usual: dict[str, str]) -> None:
     with threads(2):
         assert roads.hashes(name) == usual
 
 
 @pytest.mark.parametrize("name", ["up", "both"])  # one that rounds, and one that flushes
-def test_no_road_depends_on_that_of_the_creator_of_threads(
+def test_no_code_path_depends_on_the_environment_of_thread_creation(
     name: str, usual: dict[str, str]
 ) -> None:
     command = [sys.executable, "-m", "tests.core.package.environments", name]
@@ -55,7 +55,7 @@ def test_few_updates_are_reduced_as_defined(reduction: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", environments.ENVIRONMENTS)
-def test_the_environment_of_the_caller_is_restored(name: str) -> None:
+def test_environment_of_the_caller_is_restored(name: str) -> None:
     data, indices = np.zeros(3, np.float32), np.array([[0], [0]])
     updates = np.ones(2, np.float32)
     with environments.environment(name):

@@ -20,14 +20,14 @@ def last_line(packages, program, folder):
     return found.stderr.strip().splitlines()[-1]
 
 
-def test_dir_shows_the_public_names_alone():
+def test_dir_lists_only_public_names():
     names = dir(ndgather)
     assert {*names} == {*ndgather.__all__}
     assert len(names) == len({*names})
 
 
 @pytest.mark.parametrize("library", ["xarray", "torch", "jax", "dask", "tensorflow"])
-def test_an_adapter_names_the_extra_of_its_library(library, tmp_path):
+def test_missing_library_error_names_the_extra(library, tmp_path):
     error = last_line([library], f"import ndgather.arrays.{library}", tmp_path)
     assert error == (
         f"ndgather.errors.ExtraMissingError: this needs the package {library}, which is not "

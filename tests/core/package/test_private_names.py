@@ -133,7 +133,7 @@ def is_there(name):
     return True
 
 
-def test_every_private_name_is_of_a_package_that_is_looked_at():
+def test_every_private_name_belongs_to_a_known_package():
     """An attribute of an object stands in OF_OBJECTS, with something that has it."""
     others = {
         name: places
@@ -164,5 +164,5 @@ def test_no_private_name_is_lost(package):
         "find('torch._C._gone')",
     ],
 )
-def test_every_way_to_use_a_name_counts(text):
+def test_every_use_of_a_name_is_found(text):
     assert "torch._C._gone" in {name for _, name in names_in(ast.parse(text))}

@@ -29,7 +29,7 @@ from tests.definitions.calls import assert_same_elements, assert_same_numbers, e
 EXPECTED = outcomes()
 
 
-def test_the_calls_give_results_and_errors():
+def test_calls_give_results_and_errors():
     errors = [name for name, came in EXPECTED.items() if "Error: " in came]
     assert errors == [*calls()][-12:]
     for call in drawn_calls().values():
@@ -83,7 +83,7 @@ def test_settings_of_numpy_and_python(setting):
     assert came == EXPECTED
 
 
-def test_another_thread():
+def test_calls_in_another_thread():
     came = []
     thread = threading.Thread(target=lambda: came.append(outcomes()))
     thread.start()
@@ -206,6 +206,6 @@ def test_unknown_options_of_gradients_are_refused(function, option):
     ],
     ids=lambda function: function.__name__,
 )
-def test_an_unknown_option_of_any_function_is_named(function):
+def test_unknown_option_of_any_function_is_named(function):
     with pytest.raises(CallError, match=rf"^{function.__name__}: nonsense = 1 is not an argument"):
         function(nonsense=1)

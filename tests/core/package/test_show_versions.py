@@ -19,7 +19,7 @@ def lines(text):
     return dict(line.split(": ", 1) for line in text.splitlines())
 
 
-def test_it_says_what_is_installed(capsys):
+def test_installed_packages_are_listed(capsys):
     ndgather.show_versions()
 
     said = lines(capsys.readouterr().out)
@@ -34,7 +34,7 @@ def test_it_says_what_is_installed(capsys):
     assert set(asked) - {"ndgather"} <= set(said)
 
 
-def test_it_writes_where_it_is_told(capsys, tmp_path):
+def test_output_goes_to_the_given_file(capsys, tmp_path):
     with (tmp_path / "report.txt").open("w") as file:
         ndgather.show_versions(file=file)
 
@@ -42,7 +42,7 @@ def test_it_writes_where_it_is_told(capsys, tmp_path):
     assert capsys.readouterr().out == ""
 
 
-def test_a_package_that_is_absent_is_said_to_be(capsys, monkeypatch):
+def test_missing_packages_are_listed_as_missing(capsys, monkeypatch):
     monkeypatch.setattr(sys, "path", [])
 
     ndgather.show_versions()
@@ -50,7 +50,7 @@ def test_a_package_that_is_absent_is_said_to_be(capsys, monkeypatch):
     assert lines(capsys.readouterr().out)["zarr"] == "not installed"
 
 
-def test_nothing_is_imported_for_it():
+def test_no_package_is_imported():
     code = (
         "import sys, ndgather; before = set(sys.modules); ndgather.show_versions(); "
         f"assert not set(sys.modules) & set({OPTIONAL!r})"
@@ -59,7 +59,7 @@ def test_nothing_is_imported_for_it():
 
 
 @pytest.mark.parametrize("instruction_set", ["baseline", "avx2"])
-def test_it_says_which_loops_were_asked_for(instruction_set):
+def test_requested_instruction_set_is_shown(instruction_set):
     ran = subprocess.run(
         [sys.executable, "-c", "import ndgather; ndgather.show_versions()"],
         env={**os.environ, "NDGATHER_INSTRUCTION_SET": instruction_set},
@@ -78,7 +78,7 @@ def test_it_says_which_loops_were_asked_for(instruction_set):
         ("2.2.0", "; write pip install . in a clone"),
     ],
 )
-def test_an_import_without_the_core_says_what_to_do(numpy, text):
+def test_import_without_the_core_explains_the_fix(numpy, text):
     code = (
         "import sys, importlib.metadata; sys.modules['ndgather._core'] = None; "
         f"importlib.metadata.version = lambda name: {numpy!r}; import ndgather"
@@ -100,7 +100,7 @@ FILES = {
 }
 
 
-def test_a_run_skips_what_needs_a_package_that_is_absent(tmp_path):
+def test_tests_of_missing_packages_are_skipped(tmp_path):
     (tmp_path / "sub").mkdir()
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
@@ -118,7 +118,7 @@ def test_a_run_skips_what_needs_a_package_that_is_absent(tmp_path):
     assert "1 passed" in ran.stdout
 
 
-def test_the_tests_of_xarray_are_not_collected_among_others():
+def test_xarray_tests_are_not_collected_without_xarray():
     ran = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "--collect-only", "tests/xarray_suite"],
         cwd=Path(__file__).parents[3],

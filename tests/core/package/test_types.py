@@ -31,7 +31,7 @@ class Marked:
     __ndgather_adapter__ = Adapter
 
 
-def test_what_numpy_takes_gives_an_array() -> None:
+def test_numpy_input_gives_numpy_arrays() -> None:
     results = [
         assert_type(ndgather.gather_nd(DATA, ROWS), "Known"),
         assert_type(ndgather.gather_nd([[1, 2]], [[0]]), "Array"),
@@ -45,7 +45,7 @@ def test_what_numpy_takes_gives_an_array() -> None:
         assert type(each) is np.ndarray
 
 
-def test_other_arrays_give_their_type() -> None:
+def test_other_arrays_keep_their_type() -> None:
     data = Marked()
     results = [
         assert_type(ndgather.gather_nd(data, ROWS), Marked),

@@ -48,7 +48,7 @@ def gathers(draw):
 
 
 @given(gathers())
-def test_the_core_finds_the_element_that_the_roles_of_axes_name(drawn):
+def test_axis_roles_agree_with_the_core(drawn):
     kind, data, indices, options = drawn
     event(kind)
     result = getattr(ndgather, kind)(data, indices, **options)
@@ -66,7 +66,7 @@ def test_the_core_finds_the_element_that_the_roles_of_axes_name(drawn):
 
 
 @given(gathers())
-def test_what_axes_have_by_their_roles_is_in_the_order_of_the_axes(drawn):
+def test_values_by_role_are_in_axis_order(drawn):
     kind, data, indices, options = drawn
     result = getattr(ndgather, kind)(data, indices, **options)
     axes = Axes.of(Call(kind, Kind(kind), None, None, **options), data.ndim, indices.shape)

@@ -61,7 +61,7 @@ def ways_of(call):
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_sizes_at_which_code_takes_another_way(function, draws):
+def test_sizes_around_thresholds(function, draws):
     for _ in range(BORDERS * (1 + (function in SCATTERS))):
         seed = draws.getrandbits(64)
         random = Random(seed)
@@ -78,7 +78,7 @@ def test_sizes_at_which_code_takes_another_way(function, draws):
 @pytest.mark.parametrize("skew", SKEWS)
 @pytest.mark.parametrize("function", FUNCTIONS)
 @EACH
-def test_any_number_of_threads_gives_the_bits_of_one_pass(function, skew, number, draws):
+def test_results_are_identical_for_any_number_of_threads(function, skew, number, draws):
     seed = draws.getrandbits(64)
     random = Random(seed)
     call = draw_call(random, function, Size.LARGE, skew=skew)
@@ -92,7 +92,7 @@ def test_any_number_of_threads_gives_the_bits_of_one_pass(function, skew, number
 
 @pytest.mark.parametrize("function", ["gather_nd", "gather_elements", "gather", *SCATTERS])
 @EACH
-def test_any_number_of_threads_names_the_first_bad_entry(function, number, draws):
+def test_first_bad_entry_is_named_for_any_number_of_threads(function, number, draws):
     seed = draws.getrandbits(64)
     rng = np.random.default_rng(seed)
     call = draw_call(Random(seed), function, Size.LARGE)

@@ -32,7 +32,7 @@ def draw(data, count, dtype, order):
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("count", [1, 5, 256, 259, 1000])
-def test_all_places_are_numpy_indexing(dtype, order, layout, count):
+def test_all_elements_match_numpy_indexing(dtype, order, layout, count):
     data = LAYOUTS[layout]
     indices = draw(data, count, dtype, order)
     assert_same_elements(ndgather.gather_nd(data, indices), data[tuple(indices.T)])
@@ -59,7 +59,7 @@ ONE_OUTSIDE = [
 @pytest.mark.parametrize(("dtype", "layout", "column"), ONE_OUTSIDE)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("place", [0, 3, 4, 10])
-def test_one_value_outside_is_found_in_every_place(dtype, layout, column, order, place):
+def test_out_of_bounds_index_is_found_at_every_position(dtype, layout, column, order, place):
     data = LAYOUTS[layout]
     for value in outside(data.shape[column], dtype):
         indices = draw(data, 11, dtype, order)
@@ -73,7 +73,7 @@ def test_one_value_outside_is_found_in_every_place(dtype, layout, column, order,
 @pytest.mark.parametrize(("dtype", "layout", "column"), ONE_OUTSIDE)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("place", [0, 3, 4, 10])
-def test_one_value_outside_is_filled_in_every_place(dtype, layout, column, order, place):
+def test_out_of_bounds_index_is_filled_at_every_position(dtype, layout, column, order, place):
     data = LAYOUTS[layout]
     indices = draw(data, 11, dtype, order)
     desired = data[tuple(indices.T)]
@@ -86,7 +86,7 @@ def test_one_value_outside_is_filled_in_every_place(dtype, layout, column, order
 
 @pytest.mark.parametrize("dtype", ["i8", "i4"])
 @pytest.mark.parametrize("size", [3, 4, 5, 11, 300])
-def test_places_that_move_with_the_position(dtype, size):
+def test_indices_that_follow_the_position(dtype, size):
     data = np.arange(7 * size).reshape(7, size)
     indices = draw(data, size, dtype, "columns")[None, :, 0]
     actual = ndgather.gather_elements(data, indices, axis=0)
@@ -95,7 +95,7 @@ def test_places_that_move_with_the_position(dtype, size):
 
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
 @pytest.mark.parametrize("size", [127, 128, 129, 255, 256, 257, 32_769, 65_536])
-def test_ends_of_every_index_type(dtype, size):
+def test_limits_of_every_index_type(dtype, size):
     """Axes just shorter and longer than the type needs; an entry outside leaves `out` as it was."""
     limits = np.iinfo(dtype)
     ends = [max(limits.min, -size), 0, min(limits.max, size - 1)]
@@ -146,7 +146,7 @@ def test_updates(dtype, order, depth, place):
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "?", "c8", "U1", "S1", "M8[s]", "O"])
-def test_of_empty_arrays_only_floats_are_no_indices(dtype):
+def test_only_empty_float_arrays_count_as_no_indices(dtype):
     """``np.empty((0, 1))`` is often written for none; any other type is a mistake."""
     data, none = np.arange(3), np.empty((0, 1), dtype)
     calls = [

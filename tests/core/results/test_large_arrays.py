@@ -34,7 +34,7 @@ BYTES = 1 << 21  # of data, and about as much of results
 # Starts of windows may be so far outside that positions do not fit in 64 bits.
 @pytest.mark.parametrize("function", [name for name in MODES if name != "gather_windows"])
 @given(data=st.data())
-def test_numpy_answers_as_the_loops_do(function, data):
+def test_numpy_agrees_with_the_loops(function, data):
     dtypes = NUMBER_DTYPES if function in SCATTERS else [*filter(moves_as_bytes, DATA_DTYPES)]
     call = data.draw(calls(function, dtypes=dtypes, flavours=["value"]))
     note(str(call))
@@ -213,7 +213,7 @@ def test_gather(seed, width, axis, layout, mode, index_dtype, threads):
 @pytest.mark.parametrize("function", ["gather_nd", "gather_elements", "gather"])
 @pytest.mark.parametrize("threads", [1, 2, 4])
 @pytest.mark.parametrize("count", [1, 2, 7, 64, 129, 255, 256, 257, 70_001])
-def test_one_bad_entry_anywhere_is_found(function, count, threads):
+def test_single_bad_entry_is_found_anywhere(function, count, threads):
     """The first, the last, or one at the edge of a block; nothing before it hides it."""
     data, good = np.arange(1000), np.arange(count) % 1000
     before = ndgather.get_num_threads()
@@ -271,13 +271,13 @@ def test_elements(numbers, threads, columns):
 
 
 @pytest.mark.parametrize("beyond", [COUNT // 10, COUNT // 5000])
-def test_some_places_are_filled(numbers, threads, beyond):
+def test_some_elements_are_filled(numbers, threads, beyond):
     places = random_places(COUNT + beyond)
     found = ndgather.gather_nd(numbers, places[:, None], mode="fill", fill_value=-7)
     np.testing.assert_array_equal(found, np.where(places < COUNT, places, -7))
 
 
-def test_an_entry_outside_is_named(numbers, threads):
+def test_out_of_bounds_entry_is_named(numbers, threads):
     places = random_places(COUNT)
     places[LOOKS - 3] = COUNT
     with pytest.raises(IndexOutOfBoundsError) as caught:

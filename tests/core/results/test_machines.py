@@ -54,7 +54,7 @@ SMALL_CALLS, LARGE_CALLS = 5, 1
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_every_machine_gives_the_same(machine, draws):
+def test_results_are_identical_on_every_machine(machine, draws):
     instruction_set, caches = MACHINES[machine]
     chosen = {"NDGATHER_INSTRUCTION_SET": instruction_set, "NDGATHER_CACHES": caches}
     if instruction_set == "baseline":

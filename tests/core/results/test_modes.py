@@ -23,7 +23,7 @@ FUNCTIONS = {
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("mode", ["wrap", "clip"])
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
-def test_numpy_take_has_these_modes(function, mode, size):
+def test_modes_match_numpy_take(function, mode, size):
     data = DATA[:size]
     desired = np.take(data, VALUES, mode=mode)
     assert_same_elements(FUNCTIONS[function](data, VALUES, mode=mode), desired)
@@ -41,14 +41,14 @@ def test_extremes_of_every_index_type(function, dtype, mode):
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_raise_is_numpy_indexing(function):
+def test_raise_matches_numpy_indexing(function):
     inside = np.arange(-5, 5)
     assert_same_elements(FUNCTIONS[function](DATA, inside), DATA[inside])
     assert_same_elements(FUNCTIONS[function](DATA, inside, mode="raise"), DATA[inside])
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_fill_counts_from_the_end_and_fills_outside(function):
+def test_fill_accepts_negative_indices(function):
     call = FUNCTIONS[function]
     indices = np.array([-6, -5, -1, 0, 4, 5, 2**62])
     assert_same_elements(call(DATA, indices, mode="fill"), np.array([0, 10, 14, 10, 14, 0, 0]))
@@ -56,7 +56,7 @@ def test_fill_counts_from_the_end_and_fills_outside(function):
     assert_same_elements(filled, np.array([-7, 10, 14, 10, 14, -7, -7]))
 
 
-def test_one_component_outside_fills_the_slice():
+def test_single_out_of_bounds_component_fills_the_slice():
     data = np.arange(1, 25).reshape(2, 3, 4)
     indices = [[0, 3], [2, 0], [1, 1], [-3, -4]]
     result = ndgather.gather_nd(data, indices, mode="fill", fill_value=-1)
@@ -191,6 +191,6 @@ def test_unknown_modes_are_refused(function, mode):
         FUNCTIONS[function](DATA, np.array([0]), mode=mode)
 
 
-def test_mode_need_not_be_the_same_string():
+def test_mode_may_be_any_equal_string():
     mode = "".join(["cl", "ip"])
     assert_same_elements(ndgather.gather(DATA, [9], mode=mode), DATA[-1:].copy())

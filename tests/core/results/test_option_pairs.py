@@ -13,7 +13,7 @@ from tests.definitions.covering import FUNCTIONS, compare_covering_calls
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_options_that_meet_give_the_definition(function, draws):
+def test_option_pairs_match_the_definition(function, draws):
     compare_covering_calls(compare, draws, function, out=(None, "new", "strided", "data"))
 
 

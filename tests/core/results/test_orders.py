@@ -57,7 +57,7 @@ def test_gather_elements_in_any_order(shape, axis, orders, threads):
 @shapes_and_axes
 @pytest.mark.parametrize("orders", ORDERS)
 @pytest.mark.parametrize("reduction", ["none", "add"])
-def test_updates_of_one_place_keep_their_order(shape, axis, orders, reduction, threads):
+def test_updates_of_an_element_keep_their_order(shape, axis, orders, reduction, threads):
     data, indices, updates = arrays(shape, axis, orders)
     expected = one_after_the_other(data, indices, updates, axis, reduction == "add")
     options = {"reduction": reduction}
@@ -87,7 +87,7 @@ def test_tuples_keep_the_order_of_indices(shape, depth, threads):
 
 @shapes_and_axes
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_the_first_bad_entry_is_the_first_of_indices(shape, axis, order, threads):
+def test_first_bad_entry_follows_the_order_of_indices(shape, axis, order, threads):
     data, indices, _ = arrays(shape, axis, ("C", order, "C"))
     first = (1, *(size - 1 for size in shape[1:]))
     second = (2, *(0 for _ in shape[1:]))  # comes before the first in Fortran order
@@ -173,7 +173,7 @@ def test_modes(rows, mode, threads):
 
 @pytest.mark.parametrize("place", [(0, 0), (17, 5), (269, 260), (256, 259)])
 @pytest.mark.parametrize("rows", [18, 270])
-def test_a_bad_entry_is_named_and_nothing_is_written(rows, place, threads):
+def test_bad_entry_is_named_and_nothing_is_written(rows, place, threads):
     data, indices = drawn((rows, 261), "f4", "i8", 0)
     place = place[0] % rows, place[1]
     indices[place] = rows
@@ -239,7 +239,7 @@ def test_batches_side_by_side(batches, count, width, mode, threads):
     np.testing.assert_array_equal(out, expected, strict=True)
 
 
-def test_indices_that_repeat():
+def test_duplicate_indices():
     indices = np.broadcast_to(np.arange(800)[::8], (5000, 100))
     data = np.random.default_rng(0).standard_normal((5000, 100)).astype("f4")
     result = ndgather.gather_elements(data, indices, 0)

@@ -48,7 +48,7 @@ def test_points_are_sorted_by_chunk():
         {"positions": None, "steps": 4},
     ],
 )
-def test_arguments_that_do_not_fit_are_refused(arguments):
+def test_invalid_arguments_are_refused(arguments):
     with pytest.raises((ValueError, TypeError)):
         sort(**arguments)
 
@@ -92,7 +92,7 @@ def test_points_are_moved():
         {"dense": np.array([None] * 3), "chunk": np.full((4, 4), None)},
     ],
 )
-def test_moves_that_lead_outside_are_refused(arguments):
+def test_out_of_bounds_moves_are_refused(arguments):
     arguments = {"chunk": np.zeros((4, 4)), "dense": np.zeros(3), **arguments}
     with pytest.raises((ValueError, TypeError)):
         move(**arguments)

@@ -25,7 +25,7 @@ DATA = np.array([10, 11, 20, 30, 31, 32])
 
 @pytest.mark.parametrize("char", np.typecodes["AllInteger"])
 @pytest.mark.parametrize("mode", MODES["gather_ranges"])
-def test_integers_of_one_size_are_one_type(mode, char):
+def test_integer_types_of_equal_size_are_interchangeable(mode, char):
     """NumPy has two types of 64 bits, of which one is np.int64."""
     starts, stops = np.array([4, 0], char), np.array([6, 1], char)
     values, offsets = gather_ranges(DATA, starts, stops, mode=mode)
@@ -44,7 +44,7 @@ FARTHEST = np.iinfo(np.int64)
         (FARTHEST.max, FARTHEST.min, AttributeValueError),
     ],
 )
-def test_differences_of_stops_and_starts_do_not_wrap_around(shape, start, stop, error):
+def test_stop_minus_start_does_not_overflow(shape, start, stop, error):
     """In 64 bits the last one would be a range of one entry."""
     data = np.broadcast_to(np.uint8(1), shape)
     with pytest.raises(error, match=str(2**64 - 1 if error is MemoryError else stop)):
@@ -52,7 +52,7 @@ def test_differences_of_stops_and_starts_do_not_wrap_around(shape, start, stop, 
 
 
 @given(call=calls("gather_ranges"))
-def test_result_is_the_definition(call):
+def test_result_matches_the_definition(call):
     note(str(call))
     wanted = expected(call)
     found, offsets = gather_ranges(*call.arguments(), **call.options)
@@ -68,7 +68,7 @@ def test_result_is_the_definition(call):
 
 
 @given(call=calls("gather_ranges"), draws=st.data())
-def test_out_of_any_layout_takes_the_result(call, draws):
+def test_out_may_have_any_layout(call, draws):
     wanted = expected(call)
     out = draws.draw(arranged(distinct(wanted.shape, call.data.dtype), WRITEABLE_LAYOUTS))
     before = b"" if out.dtype.hasobject else element_bytes(out)
@@ -127,7 +127,7 @@ def test_one_range_is_shared_between_threads(threads):
         np.testing.assert_array_equal(gather_ranges(data, start, stop, axis=axis)[0], wanted)
 
 
-def test_one_length_for_all():
+def test_single_length_applies_to_all_ranges():
     values, offsets = gather_ranges(DATA, [0, 3], lengths=2)
     assert (values.tolist(), offsets.tolist()) == ([10, 11, 30, 31], [0, 2, 4])
 
@@ -167,7 +167,7 @@ def test_errors_name_the_entry(starts, options, error, text):
 
 
 @pytest.mark.parametrize("start", range(len(DATA) + 1))
-def test_a_range_may_end_at_the_end_of_the_axis_and_no_step_behind(start):
+def test_range_may_end_at_the_end_of_the_axis(start):
     size, starts = len(DATA), np.array([0, start])
     values, _ = gather_ranges(DATA, starts, lengths=np.array([1, size - start]))
     assert values.tolist() == [DATA[0], *DATA[start:]]
@@ -177,14 +177,14 @@ def test_a_range_may_end_at_the_end_of_the_axis_and_no_step_behind(start):
             gather_ranges(DATA, starts, **ends)
 
 
-def test_error_has_the_facts():
+def test_error_has_attributes():
     with pytest.raises(IndexOutOfBoundsError) as caught:
         gather_ranges(np.zeros((3, 4)), [0, 2, 3], [1, 6, 9], axis=-1)
     error = caught.value
     assert (error.position, error.value, error.axis, error.size, error.count) == ((1,), 6, 1, 4, 2)
 
 
-def test_empty_ranges_lie_anywhere_and_data_of_rank_0_has_no_axis():
+def test_empty_ranges_are_valid_anywhere_and_scalars_are_refused():
     values, offsets = gather_ranges(DATA, [99, -99], [99, -99])
     assert (values.tolist(), offsets.tolist()) == ([], [0, 0, 0])
     assert gather_ranges(DATA, [], [])[1].tolist() == [0]
@@ -218,7 +218,7 @@ FAR = [start for start in FAR if -(2**63) <= start < 2**63] + [2**63, 2**63 + 5,
 @pytest.mark.parametrize("mode", MODES["gather_ranges"])
 @pytest.mark.parametrize("start", FAR)
 @pytest.mark.parametrize("length", [0, 1, 7])
-def test_far_starts_are_those_of_python(mode, start, length):
+def test_huge_starts_match_python_integers(mode, start, length):
     """Numbers of Python have no end: none is clipped, and none wraps around 64 bits."""
     kind = np.uint64 if start >= 2**63 else np.int64
     length = min(length, np.iinfo(kind).max - start)
@@ -247,7 +247,7 @@ def test_far_starts_are_those_of_python(mode, start, length):
                 gather_ranges(DATA, begins, ends, mode=mode)
 
 
-def test_far_starts_of_an_empty_axis():
+def test_huge_starts_on_an_empty_axis():
     assert gather_ranges(DATA[:0], [2**62], [2**62 + 2], mode="fill")[0].tolist() == [0, 0]
     with pytest.raises(ShapeError, match="size 0 cannot be read with mode = 'wrap'"):
         gather_ranges(DATA[:0], [2**62], [2**62 + 2], mode="wrap")
@@ -286,7 +286,7 @@ def test_masked_arrays_and_lists():
 
 
 @given(call=calls("gather_ranges", dtypes=[np.dtype("f8"), np.dtype("i4")], modes=["raise"]))
-def test_gradient_adds_every_range_where_it_came_from(call):
+def test_gradient_adds_each_range_at_its_source(call):
     data, starts, stops = call.arrays
     axis = call.options["axis"]
     starts, stops = starts.astype(int), stops.astype(int)
@@ -313,5 +313,5 @@ def test_errors_of_the_gradient():
         vjp.gather_ranges(np.zeros(2, bool), (4,), [0], [2])
 
 
-def test_it_is_public():
+def test_function_is_public():
     assert "gather_ranges" in ndgather.__all__

@@ -162,7 +162,7 @@ def test_memory_maps_give_plain_arrays(tmp_path):
     mapped.flush()
 
 
-def test_what_has_the_array_interface_is_taken():
+def test_array_interface_is_accepted():
     class Wrapped:
         __array_interface__ = DATA.__array_interface__
 
@@ -171,7 +171,7 @@ def test_what_has_the_array_interface_is_taken():
 
 @pytest.mark.parametrize("data", [object(), {1: 2}, [[1, 2], [3]], lambda: 0])
 @pytest.mark.parametrize("call", FUNCTIONS)
-def test_what_is_no_array_is_refused(call, data):
+def test_non_arrays_are_refused(call, data):
     with pytest.raises(DTypeError):
         call(data, [[0]])
     with pytest.raises(DTypeError):
@@ -207,7 +207,7 @@ def test_empty_out_of_any_strides():
 
 
 @pytest.mark.parametrize("dtype", ["V0", "S0", "U0", []], ids=str)
-def test_elements_of_no_bytes(dtype):
+def test_elements_of_zero_bytes(dtype):
     data = np.empty((2, 3), dtype)
     for width_kept in (data.dtype.itemsize,):
         actual = ndgather.gather_nd(data, [[1], [0], [1]])
@@ -217,7 +217,7 @@ def test_elements_of_no_bytes(dtype):
         ndgather.gather_nd(data, [[2]])
 
 
-def test_index_values_of_64_bits():
+def test_64_bit_indices():
     """An axis of 2**62 elements (all the same one): no value is cut to 32 or 53 bits."""
     size = 2**62
     data = np.broadcast_to(np.int8(5), (size,))
@@ -236,7 +236,7 @@ def test_index_values_of_64_bits():
 @pytest.mark.parametrize(
     ("shape", "place"), [((1, 46342, 46341), (0, 46341, 0)), ((2, 65536, 65535), (1, 0, 61440))]
 )
-def test_flat_places_beyond_32_bits(shape, place):
+def test_flat_offsets_beyond_32_bits(shape, place):
     """Shapes whose flat offset does not fit 32 bits, by repeating one row."""
     row = np.arange(shape[-1], dtype=np.int32)
     data = np.broadcast_to(row, shape)
@@ -247,7 +247,7 @@ def test_flat_places_beyond_32_bits(shape, place):
 
 
 @pytest.mark.parametrize("value", [(2, 0), (0, 2), (0, 3), (1, 2), (3, -1), (-3, 0), (0, -3)])
-def test_each_component_is_checked_by_itself(value):
+def test_each_component_is_checked_separately(value):
     """Several of these have a flat offset that lies inside of data."""
     with pytest.raises(IndexOutOfBoundsError) as caught:
         ndgather.gather_nd(np.arange(4).reshape(2, 2), [value])
@@ -258,13 +258,13 @@ def test_each_component_is_checked_by_itself(value):
     ("data_size", "lead"),
     [(2**20, (2**40,)), (2**30, (2**40,)), (2**61, (8, 8)), (2**62, (2**50,))],
 )
-def test_result_that_no_memory_holds(data_size, lead):
+def test_result_too_large_for_memory(data_size, lead):
     data = np.broadcast_to(np.int8(1), (data_size,))
     with pytest.raises(MemoryError):
         ndgather.gather_nd(data, np.zeros((*lead, 0), np.int8))
 
 
-def test_result_that_no_memory_holds_from_valid_indices():
+def test_result_too_large_for_memory_from_valid_indices():
     data = np.broadcast_to(np.int64(1), (3, 2**40))
     indices = np.broadcast_to(np.int8(2), (2**20, 1))
     before = indices.copy()
@@ -337,7 +337,7 @@ def test_strings_of_any_length():
 
 
 @pytest.mark.parametrize("shape", [(4, 1), (4, 3), (4, 1, 2)])
-def test_rows_of_strings_are_right_or_refused(shape):
+def test_rows_of_strings_are_correct_or_refused(shape):
     """NumPy before 2.3.2 mixes up the strings of rows, or frees them twice."""
     data = np.array([f"{n} " * 60 for n in range(np.prod(shape))], np.dtypes.StringDType())
     data = data.reshape(shape)
@@ -396,7 +396,7 @@ def test_structures_with_references():
 
 
 @pytest.mark.parametrize("function", ["gather", "gather_nd", "gather_elements", "gather_windows"])
-def test_fields_with_references_leave_the_others_of_out(function):
+def test_fields_with_references_keep_other_fields_of_out(function):
     kind = np.dtype([("name", "O"), ("number", "i4"), ("last", "i2")])
     data = np.array([("one", 1, 7), (["two"], 2, 8)], kind)[["name", "last"]]
     indices = [[1], [0]] if function in ("gather_nd", "gather_windows") else [1, 0]
@@ -422,7 +422,7 @@ def record(choose, depth=2):
 
 
 @pytest.mark.parametrize("function", [name for name in DRAWN if not name.startswith("vjp")])
-def test_gaps_of_records_belong_to_the_caller(function, draws):
+def test_padding_of_records_is_unchanged(function, draws):
     for number in range(60):
         seed = f"{draws.random()} {number}"
         choose = random.Random(seed)

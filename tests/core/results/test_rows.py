@@ -102,7 +102,7 @@ def test_gathers(table: str, count: int, dtype: str, threads: int) -> None:
 
 @tables
 @counts
-def test_entries_outside(table: str, count: int, threads: int) -> None:
+def test_out_of_bounds_entries(table: str, count: int, threads: int) -> None:
     data = TABLES[table]()
     indices = entries(data, count)
     expected = np.take_along_axis(data, indices, -1)
@@ -424,7 +424,7 @@ def test_scatters_into_slices_with_gaps_of_every_kind(
 
 
 @pytest.mark.parametrize("layout", gaps(np.zeros((1, 1, 1))))
-def test_a_fresh_copy_of_data_in_any_layout(layout: str, threads: int) -> None:
+def test_data_of_any_layout_is_copied(layout: str, threads: int) -> None:
     """Data are copied before a scatter, large ones in parts."""
     for shape in ((3, 5, 7), (30, 200, 300)):
         data = gaps(np.arange(np.prod(shape), dtype="f4").reshape(shape))[layout]

@@ -23,7 +23,7 @@ DATA = np.arange(20).reshape(4, 5)
 
 
 @given(call=calls("gather_windows"))
-def test_result_is_the_definition(call):
+def test_result_matches_the_definition(call):
     note(str(call))
     before = call.indices.copy()
     actual = call.result()
@@ -35,7 +35,7 @@ def test_result_is_the_definition(call):
 
 
 @pytest.mark.parametrize("mode", ["edge", "reflect"])
-def test_windows_of_more_memory_than_is_arranged_at_once(mode):
+def test_windows_larger_than_one_block(mode):
     """All 150 begin at one place, and have 19 MiB."""
     data = np.arange(5 * 4096.0).reshape(5, 4096)
     rows = [0, 0, 0, 1] if mode == "edge" else [2, 1, 0, 1]
@@ -47,7 +47,7 @@ PADDED = {"wrap": "wrap", "edge": "edge", "reflect": "reflect", "fill": "constan
 
 
 @given(data=st.data())
-def test_windows_that_stick_out_are_windows_of_what_numpy_pads(data):
+def test_out_of_bounds_windows_match_numpy_pad(data):
     """Every axis padded by itself, then cut by slices; pads may be wider than the axis."""
     shape = tuple(data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=3)))
     depth = data.draw(st.integers(1, len(shape)))
@@ -73,7 +73,7 @@ def test_windows_that_stick_out_are_windows_of_what_numpy_pads(data):
     np.testing.assert_array_equal(found, desired, strict=True)
 
 
-def test_a_patch_over_the_date_line():
+def test_patch_across_the_date_line():
     """Latitudes end at the poles, longitudes go around."""
     world = np.add.outer(np.arange(0, 180, 10), np.arange(0, 36) / 100)
     [patch] = gather_windows(world, [[16, 34]], (2, 4), mode=("raise", "wrap"))
@@ -88,7 +88,7 @@ def test_a_patch_over_the_date_line():
 
 @pytest.mark.parametrize("mode", ["wrap", "edge", "reflect"])
 @pytest.mark.parametrize("dtype", INDEX_DTYPES)
-def test_extremes_of_every_index_type_where_data_repeats(mode, dtype):
+def test_extremes_of_every_index_type_in_periodic_modes(mode, dtype):
     limits = np.iinfo(dtype)
     starts = np.array([[limits.min], [limits.max]], dtype)
     found = gather_windows(np.arange(5), starts, (7,), mode=mode)
@@ -98,20 +98,20 @@ def test_extremes_of_every_index_type_where_data_repeats(mode, dtype):
 
 
 @pytest.mark.parametrize("mode", ["wrap", "edge", "reflect", ("fill", "wrap")])
-def test_nothing_repeats_an_empty_axis(mode):
+def test_empty_axis_cannot_be_extended(mode):
     with pytest.raises(ShapeError, match=r"window_shape\[1\] = 2 is more than data.shape\[1\] = 0"):
         gather_windows(np.zeros((3, 0)), [[0, 0]], (1, 2), mode=mode)
     assert gather_windows(np.zeros((3, 0)), [[0, 9]], (1, 0), mode=mode).shape == (1, 1, 0)
 
 
-def test_objects_and_strings_are_repeated_too():
+def test_objects_and_strings_are_repeated():
     words = np.array(["a", "b", "c"], object)
     assert gather_windows(words, [[-2]], (6,), mode="reflect").tolist() == [list("cbabcb")]
     assert gather_windows(words.astype("U1"), [2], (2,), mode="wrap").tolist() == ["c", "a"]
 
 
 @given(call=calls("gather_windows"), draws=st.data())
-def test_out_of_any_layout_takes_the_result(call, draws):
+def test_out_may_have_any_layout(call, draws):
     wanted = expected(call)
     out = draws.draw(arranged(distinct(wanted.shape, call.data.dtype), WRITEABLE_LAYOUTS))
     before = b"" if out.dtype.hasobject else element_bytes(out)
@@ -131,7 +131,7 @@ def test_out_may_overlap_data(call, shift):
 
 
 @pytest.mark.parametrize("out", [DATA, DATA[:1], DATA[0]])
-def test_out_of_another_shape_is_refused_where_it_overlaps_data(out):
+def test_overlapping_out_of_wrong_shape_is_refused(out):
     with pytest.raises(ShapeError, match=r"out\.shape"):
         gather_windows(DATA, [[-1, 0]], (1, 1), mode="fill", out=out)
 
@@ -147,7 +147,7 @@ def test_extremes_of_every_index_type(dtype):
     np.testing.assert_array_equal(filled, [first, [-1, -1], [1, 2]])
 
 
-def test_it_is_the_sliding_window_view_of_numpy(threads):
+def test_result_matches_sliding_window_view(threads):
     rng = np.random.default_rng(0)
     data = rng.standard_normal((60, 50, 40, 2))
     starts = rng.integers(0, 30, (2, 500, 3))
@@ -156,7 +156,7 @@ def test_it_is_the_sliding_window_view_of_numpy(threads):
     np.testing.assert_array_equal(gather_windows(data, starts, (9, 7, 8)), wanted, strict=True)
 
 
-def test_a_window_around_each_place_of_a_picture():
+def test_windows_around_every_pixel():
     """Every window of 3 x 3, those on the border filled: as padding makes them."""
     picture = np.arange(1.0, 31.0).reshape(5, 6)
     centres = np.argwhere(picture > 0)
@@ -226,7 +226,7 @@ def test_a_window_around_each_place_of_a_picture():
         ),
     ],
 )
-def test_what_is_refused(arguments, error, text):
+def test_invalid_calls_are_refused(arguments, error, text):
     with pytest.raises(error) as caught:
         gather_windows(*arguments)
     assert type(caught.value) is error
@@ -234,7 +234,7 @@ def test_what_is_refused(arguments, error, text):
 
 
 @pytest.mark.parametrize("mode", ["fill", "wrap", "edge", "reflect"])
-def test_too_many_windows_are_those_of_all_data(mode):
+def test_error_for_too_many_windows_names_the_shape_of_data(mode):
     with pytest.raises(ShapeError, match=r"selects too many elements of data \(9, 2\) \(allowed"):
         gather_windows(np.zeros((9, 2)), [[-5]], (2**61,), mode=mode)
 
@@ -264,14 +264,14 @@ def test_too_many_windows_are_those_of_all_data(mode):
         ({"out": [0]}, DTypeError, "out = list object"),
     ],
 )
-def test_options_that_are_refused(options, error, text):
+def test_invalid_options_are_refused(options, error, text):
     with pytest.raises(error) as caught:
         gather_windows(**({"data": DATA, "starts": [[0, 0]], "window_shape": (2, 2)} | options))
     assert text in str(caught.value)
 
 
 @pytest.mark.parametrize("mode", ["raise"])
-def test_the_error_has_facts_and_leaves_out_alone(mode):
+def test_error_has_attributes_and_out_is_unchanged(mode):
     out = np.arange(8).reshape(2, 2, 2)
     before = element_bytes(out)
     with pytest.raises(IndexOutOfBoundsError) as caught:
@@ -282,7 +282,7 @@ def test_the_error_has_facts_and_leaves_out_alone(mode):
     assert element_bytes(out) == before
 
 
-def test_windows_larger_than_data_stick_out_on_both_sides():
+def test_windows_larger_than_data_extend_past_both_ends():
     starts = np.stack(np.meshgrid(np.arange(-8, 6), np.arange(-8, 7), indexing="ij"), -1)
     found = gather_windows(DATA, starts, (7, 8), mode="fill", fill_value=-1)
     wanted = reference.gather_windows(DATA, starts, (7, 8), "fill", -1)
@@ -290,7 +290,7 @@ def test_windows_larger_than_data_stick_out_on_both_sides():
 
 
 @given(call=calls("gather_windows", dtypes=[np.dtype("f8")]))
-def test_the_gradient_adds_each_window_back(call):
+def test_gradient_adds_each_window_at_its_source(call):
     shape, starts, options = call.data.shape, call.indices, call.options
     window, mode = options["window_shape"], options["mode"]
     numbers = np.arange(call.data.size).reshape(shape)
@@ -303,7 +303,7 @@ def test_the_gradient_adds_each_window_back(call):
     np.testing.assert_array_equal(found, wanted[:-1].reshape(shape), strict=True)
 
 
-def test_the_gradient_is_made_in_parts_of_bounded_memory():
+def test_gradient_uses_bounded_memory():
     starts = np.random.default_rng(1).integers(0, 200, (30_000, 2))
     cotangent = np.random.default_rng(2).standard_normal((30_000, 8, 9))
     wanted = np.zeros((208, 210))
@@ -323,6 +323,6 @@ def test_the_gradient_is_made_in_parts_of_bounded_memory():
         ((np.zeros((1, 2, 2)), (4, 5), [[0.5, 0]], (2, 2))),
     ],
 )
-def test_gradients_that_are_refused(arguments):
+def test_invalid_gradients_are_refused(arguments):
     with pytest.raises(NdgatherError, match=r"vjp\.gather_windows: "):
         vjp.gather_windows(*arguments)

@@ -65,7 +65,7 @@ def answers():
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_entries_are_looked_at_and_counted(answers, name):
+def test_repeated_entries_are_checked_and_counted(answers, name):
     size, value, count, position = answers[name]
     assert size == 0
     assert value == 99
@@ -88,9 +88,7 @@ def broadcasts() -> list[tuple[np.ndarray, int]]:
 
 
 @pytest.mark.parametrize(("indices", "depth"), broadcasts())
-def test_first_bad_entry_and_count_are_those_of_the_whole_array(
-    indices: np.ndarray, depth: int
-) -> None:
+def test_first_bad_entry_and_count_match_the_whole_array(indices: np.ndarray, depth: int) -> None:
     bad = [at for at in np.ndindex(indices.shape) if indices[at] > 2]
     with pytest.raises(ndgather.errors.IndexOutOfBoundsError) as caught:
         ndgather.gather_nd(np.zeros((3,) * depth), indices)
@@ -99,7 +97,7 @@ def test_first_bad_entry_and_count_are_those_of_the_whole_array(
     assert caught.value.count == len(bad)
 
 
-def test_more_entries_than_could_be_looked_at_one_by_one() -> None:
+def test_too_many_entries_to_check_individually() -> None:
     data = np.zeros((3, 0))
     inside = np.broadcast_to(np.int64(2), (2**59, 1))
     assert ndgather.gather_nd(data, inside).shape == (2**59, 0)
@@ -190,7 +188,7 @@ def test_rows_of_fortran_arrays_replaced(count: int, reduction: str, threads: in
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "fill"])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_expanded_indices_are_as_those_written_out(axis: int, mode: str, order: str) -> None:
+def test_broadcast_indices_match_materialized_indices(axis: int, mode: str, order: str) -> None:
     random = np.random.default_rng(axis)
     data = np.asarray(random.integers(0, 99, (30, 20, 7, 5)), order=order)
     bad = 10 * (mode != "raise")
@@ -208,7 +206,7 @@ def test_expanded_indices_are_as_those_written_out(axis: int, mode: str, order: 
         )
 
 
-def test_a_bad_entry_of_expanded_indices_is_counted_everywhere() -> None:
+def test_bad_entries_of_broadcast_indices_are_all_counted() -> None:
     expanded = np.broadcast_to(np.array([[1], [9], [2]]), (3, 4))
     with pytest.raises(ndgather.errors.IndexOutOfBoundsError) as caught:
         ndgather.gather_elements(np.zeros((3, 4)), expanded, 0)

@@ -55,7 +55,7 @@ def agree(old, update, reduction):
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("dtype", [np.dtype("f2"), np.dtype(ml_dtypes.bfloat16)], ids=str)
-def test_every_number_of_sixteen_bits_with_a_few(dtype, reduction):
+def test_all_16_bit_numbers(dtype, reduction):
     every = np.arange(2**16, dtype=np.uint16)
     edges = [0, 1, 2, 0x3FF, 0x400, 0x401, 0x3C00, 0x7BFF, 0x7C00, 0x7C01, 0x7E00, 0x7F80, 0x7FFF]
     edges = np.array([*edges, 0x80, 0x7F, 0x7F7F, 0x3F80, 0x4380, 0x6800, 0x1], np.uint16)
@@ -66,14 +66,14 @@ def test_every_number_of_sixteen_bits_with_a_few(dtype, reduction):
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("dtype", ONE_BYTE, ids=str)
-def test_every_pair_of_one_byte(dtype, reduction):
+def test_all_pairs_of_one_byte_numbers(dtype, reduction):
     every = dtypes.every_element(dtype).astype(np.float64).astype(dtype)
     agree(every, every, reduction)
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("dtype", [np.dtype("i1"), np.dtype("u1")], ids=str)
-def test_every_pair_of_bytes_wraps_around(dtype, reduction):
+def test_all_pairs_of_bytes_wrap_around(dtype, reduction):
     old = np.arange(256, dtype=np.uint8).view(dtype)
     exact = {
         "add": lambda a, b: a + b,
@@ -120,7 +120,7 @@ def test_booleans(reduction, table):
 
 @pytest.mark.parametrize("char", "efdg")
 @pytest.mark.parametrize("reduction", ["min", "max"])
-def test_nan_wins_and_equals_keep_the_old(char, reduction):
+def test_nan_propagates_and_ties_keep_the_old_element(char, reduction):
     nan = np.nan
     old = np.array([nan, 1, nan, 0.0, -0.0, 5], char)
     update = np.array([2, nan, nan, -0.0, 0.0, 5], char)
@@ -146,7 +146,7 @@ def test_every_step_is_rounded(dtype, stuck):
     assert float(total[0]) == stuck
 
 
-def test_complex_product_is_the_plain_formula():
+def test_complex_product_matches_the_plain_formula():
     rng = np.random.default_rng(3)
     for char in "FD":
         old, update = rng.standard_normal((2, 1000, 2)).astype(char.lower()).view(char)[..., 0]
@@ -201,7 +201,7 @@ def test_means_of_integers_at_their_bounds(dtype):
         ("none", "d", [3, 9]),
     ],
 )
-def test_elements_of_data_can_be_left_out(reduction, char, expected):
+def test_initial_values_can_be_excluded(reduction, char, expected):
     data = np.array([100 if reduction == "max" else 1, 9], char)
     updates = np.array([2, 3], char)
     result = scatter_nd(data, [[0], [0]], updates, reduction=reduction, use_init_val=False)
@@ -212,14 +212,14 @@ def test_elements_of_data_can_be_left_out(reduction, char, expected):
 @pytest.mark.parametrize(
     "dtype", [*map(np.dtype, "?bBqQefdg"), np.dtype(ml_dtypes.bfloat16), *ONE_BYTE], ids=str
 )
-def test_the_identity_is_the_end_of_the_type(dtype, reduction):
+def test_identity_is_the_extreme_of_the_dtype(dtype, reduction):
     end = np.array(reference.identity(reduction, dtype)).astype(dtype)
     identity = reductions.identity(dtype, reduction)
     assert identity.dtype == dtype
     assert identity.astype(object) == end.astype(object)
 
 
-def test_the_quotient_of_doubles_is_rounded_once():
+def test_quotient_of_doubles_is_rounded_once():
     rng = np.random.default_rng(5)
     totals, counts = rng.standard_normal(200), rng.integers(3, 200, 200)
     # The first update of a place is all of its total, and the others are zeros.
@@ -236,7 +236,7 @@ def test_the_quotient_of_doubles_is_rounded_once():
     np.testing.assert_array_equal(means, np.array(exact), strict=True)
 
 
-def test_a_quotient_that_more_bits_would_round_twice():
+def test_quotient_is_not_rounded_twice():
     total, count = 8442823457555215.0, 6006  # by 80 bits it lies between two doubles
     updates = np.zeros(count)
     updates[0] = total
@@ -248,7 +248,7 @@ def test_a_quotient_that_more_bits_would_round_twice():
 
 
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant < 60, reason="long double is double here")
-def test_all_bits_of_a_long_double_stay():
+def test_long_doubles_keep_all_bits():
     value = np.longdouble(2) ** 60 + 1
     means = scatter_nd(
         np.zeros(1, np.longdouble), [[0]], np.array([value]), reduction="mean", use_init_val=False
@@ -267,7 +267,7 @@ def test_all_bits_of_a_long_double_stay():
     ],
     ids=["identity", "bytes", "reference", "reference identity", "picture"],
 )
-def test_a_reduction_without_a_rule_raises(use, monkeypatch):
+def test_unknown_reduction_raises(use, monkeypatch):
     """No rule takes an unknown name for one that it knows."""
     monkeypatch.setattr(arguments, "REDUCTIONS", (*arguments.REDUCTIONS, "power"))
     for name in ("power", "Max", ""):
@@ -275,12 +275,12 @@ def test_a_reduction_without_a_rule_raises(use, monkeypatch):
             use(name)
 
 
-def test_the_rows_of_reductions_are_those_of_the_core_and_the_mean():
+def test_reduction_rows_match_the_core():
     assert tuple(reductions.ROWS) == (*_core.REDUCTIONS, "mean")
 
 
 @pytest.mark.parametrize("reduction", ["none", "add", "sub", "mul", "min", "max"])
-def test_reductions_of_booleans_are_those_of_bits(reduction):
+def test_boolean_reductions_match_bit_reductions(reduction):
     old, update = np.array([False, False, True, True]), np.array([False, True, False, True])
     of_bits = reductions.ROWS[reduction].of_bits
     bits = reference.combine(of_bits, old.astype(int), update.astype(int)) % 2
@@ -289,7 +289,7 @@ def test_reductions_of_booleans_are_those_of_bits(reduction):
 
 @pytest.mark.parametrize("reduction", ["add", "sub", "mul", "min", "max"])
 @pytest.mark.parametrize("dtype", ["i2", "f4", "?"])
-def test_a_start_and_an_element_give_the_element(reduction, dtype):
+def test_identity_leaves_elements_unchanged(reduction, dtype):
     elements = np.array([0, 1, 1], dtype)
     start = np.broadcast_to(reductions.identity(np.dtype(dtype), reduction), elements.shape)
     expected = -elements if reduction == "sub" and dtype != "?" else elements

@@ -72,7 +72,7 @@ def test_scatter_of_gathered_elements_gives_data_back(drawn):
 
 
 @given(elements())
-def test_add_is_the_dense_sum(drawn):
+def test_add_matches_the_dense_sum(drawn):
     """A scatter is a product with one-hot vectors."""
     data, indices, updates, axis = drawn
     size = data.shape[axis]
@@ -89,7 +89,7 @@ def test_add_is_the_dense_sum(drawn):
 
 @pytest.mark.parametrize("reduction", ["add", "sub", "mul", "min", "max"])
 @given(drawn=elements(), seed=st.integers(0, 2**32))
-def test_order_is_nothing_to_integers(reduction, drawn, seed):
+def test_order_does_not_affect_integers(reduction, drawn, seed):
     data, indices, updates, _ = drawn
     flat, seen = data.reshape(-1), indices.reshape(-1) % data.size
     order = np.random.default_rng(seed).permutation(seen.size)
@@ -99,7 +99,7 @@ def test_order_is_nothing_to_integers(reduction, drawn, seed):
 
 
 @given(elements())
-def test_both_scatters_are_one(drawn):
+def test_both_scatters_agree(drawn):
     """Written out as whole coordinates, the elements are tuples."""
     data, indices, updates, axis = drawn
     tuples = np.stack(np.indices(indices.shape), -1)
@@ -111,14 +111,14 @@ def test_both_scatters_are_one(drawn):
 
 
 @given(elements())
-def test_sub_takes_add_back(drawn):
+def test_sub_reverts_add(drawn):
     data, indices, updates, axis = drawn
     there = scatter_elements(data, indices, updates, axis, reduction="add")
     back = scatter_elements(there, indices, updates, axis, reduction="sub")
     np.testing.assert_array_equal(back, data, strict=True)
 
 
-def test_nothing_to_do_is_a_copy():
+def test_no_updates_return_a_copy():
     data = np.arange(6.0).reshape(2, 3)
     for indices, updates in (
         (np.empty((0, 1), int), np.empty((0, 3))),
@@ -129,7 +129,7 @@ def test_nothing_to_do_is_a_copy():
         np.testing.assert_array_equal(result, data, strict=True)
 
 
-def test_depth_zero_meets_the_whole_tensor_in_order():
+def test_depth_0_updates_the_whole_array_in_order():
     data = np.arange(3)
     updates = np.array([[1, 2, 3], [10, 20, 30]])
     indices = np.empty((2, 0), int)
@@ -141,7 +141,7 @@ def test_depth_zero_meets_the_whole_tensor_in_order():
 
 
 @given(st.data())
-def test_dropped_updates_are_as_if_never_given(data):
+def test_dropped_updates_have_no_effect(data):
     size = data.draw(st.integers(1, 5))
     values = data.draw(st.lists(st.integers(-9, 9), max_size=8))
     inside = [k for k, value in enumerate(values) if -size <= value < size]

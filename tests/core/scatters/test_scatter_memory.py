@@ -41,7 +41,7 @@ class Guarded:
 
 @pytest.mark.parametrize("function", ["scatter_nd", "scatter_elements"])
 @given(data=st.data())
-def test_bytes_around_the_destination_stay(function, data):
+def test_bytes_around_the_destination_are_unchanged(function, data):
     call = data.draw(calls(function, dtypes=[np.dtype(char) for char in "bhfdD"]))
     steps = data.draw(st.tuples(*[st.sampled_from((1, 2, -1, 3))] * call.data.ndim))
     guarded = Guarded(call.data, steps)
@@ -61,7 +61,7 @@ def test_bytes_around_the_destination_stay(function, data):
     ("shape", "taken", "axis"),
     [((300, 500), (900, 500), 0), ((300, 501), (600, 77), 0), ((200, 999), (200, 1_500), 1)],
 )
-def test_bytes_around_large_destinations_stay(shape, taken, axis, reduction):
+def test_bytes_around_large_destinations_are_unchanged(shape, taken, axis, reduction):
     rng = np.random.default_rng(0)
     data, updates = (rng.standard_normal(each).astype("f") for each in (shape, taken))
     indices = rng.integers(-shape[axis], shape[axis], taken)
@@ -81,7 +81,7 @@ def test_bytes_around_large_destinations_stay(shape, taken, axis, reduction):
         (scatter_elements, (300, 500), (900, 500)),
     ],
 )
-def test_indices_that_change_meanwhile_never_reach_other_memory(function, shape, taken, mode):
+def test_concurrently_modified_indices_never_reach_other_memory(function, shape, taken, mode):
     """Another thread writes far values into the indices all the time."""
     rng = np.random.default_rng(1)
     good = rng.integers(0, shape[0], taken)
@@ -159,7 +159,7 @@ def test_references_are_counted(where):
     assert not any(ref() is not None for ref in seen)
 
 
-def test_references_stay_where_an_index_is_bad():
+def test_references_are_unchanged_after_a_bad_index():
     data, updates = things(3), things(2)
     before = [id(each) for each in data]
     with pytest.raises(errors.IndexOutOfBoundsError):
@@ -167,7 +167,7 @@ def test_references_stay_where_an_index_is_bad():
     assert [id(each) for each in data] == before
 
 
-def test_the_last_reference_wins():
+def test_last_reference_wins():
     data = np.array([None] * 3, object)
     updates = np.array(["first", "second", "third"], object)
     result = scatter_elements(data, [1, 1, 1], updates)

@@ -152,7 +152,7 @@ NO_NUMBERS = ["S2", "U2", "M8[s]", "m8[s]", "V3", "V1", "O", [("a", "i4")], np.d
 
 @pytest.mark.parametrize("reduction", ["add", "sub", "mul", "min", "max", "mean"])
 @pytest.mark.parametrize("dtype", [np.dtype(each) for each in NO_NUMBERS], ids=str)
-def test_what_is_no_number_is_only_replaced(dtype, reduction):
+def test_non_numbers_can_only_be_replaced(dtype, reduction):
     data = np.zeros(3, dtype)
     for use_init_val in (True, False):
         with pytest.raises(DTypeError) as caught:
@@ -188,7 +188,7 @@ KEPT = [
 
 
 @pytest.mark.parametrize(("dtype", "given", "held"), KEPT, ids=str)
-def test_lists_whose_values_the_type_holds(dtype, given, held):
+def test_lists_of_representable_values(dtype, given, held):
     data = np.zeros(2, dtype)
     indices = np.arange(len(given))[:, np.newaxis]
     expected = np.zeros(2, dtype)
@@ -221,7 +221,7 @@ LOST = [
 
 
 @pytest.mark.parametrize(("dtype", "given"), LOST, ids=str)
-def test_lists_that_would_lose_a_value(dtype, given):
+def test_lists_of_unrepresentable_values_are_refused(dtype, given):
     data = np.zeros(2, dtype)
     with pytest.raises(DTypeError) as caught:
         ndgather.scatter_nd(data, [[0], [1]], given)
@@ -231,14 +231,14 @@ def test_lists_that_would_lose_a_value(dtype, given):
     )
 
 
-def test_other_byte_orders_are_taken():
+def test_other_byte_orders_are_accepted():
     data = np.arange(4, dtype=">i4")
     for dtype in ("<i4", ">i4"):
         result = ndgather.scatter_nd(data, np.array([[1]], ">u2"), np.array([70_000], dtype))
         np.testing.assert_array_equal(result, np.array([0, 70_000, 2, 3], ">i4"), strict=True)
 
 
-def test_subclasses_are_taken_and_kept():
+def test_subclasses_are_accepted_and_kept():
     class Marked(np.ndarray):
         pass
 

@@ -81,7 +81,7 @@ def test_windows_in_every_pair_of_modes(first, second, window):
 
 
 @pytest.mark.parametrize("mode", ["raise", "wrap", "fill"])
-def test_more_windows_than_are_added_at_a_time(mode):
+def test_more_windows_than_one_block(mode):
     rng, size, wide = np.random.default_rng(0), 5000, 1000
     starts = rng.integers(0, size - wide + 1 if mode == "raise" else size, (3000, 1))
     cotangent = rng.integers(-9, 10, (3000, wide))
@@ -139,13 +139,13 @@ def test_scatter_elements(drawn, data):
     np.testing.assert_array_equal(of_updates, desired, strict=True)
 
 
-def test_the_last_update_has_all_of_the_cotangent():
+def test_last_update_gets_the_whole_cotangent():
     of_data, of_updates = vjp.scatter_nd([1.0, 2.0, 4.0], [[1], [1], [0], [1]])
     np.testing.assert_array_equal(of_data, [0.0, 0.0, 4.0], strict=True)
     np.testing.assert_array_equal(of_updates, [0.0, 0.0, 1.0, 2.0], strict=True)
 
 
-def test_the_cotangent_is_left_alone():
+def test_cotangent_is_unchanged():
     cotangent = np.arange(3.0)
     for reduction in ("none", "add"):
         of_data, of_updates = vjp.scatter_elements(cotangent, np.array([0, 0]), reduction=reduction)

@@ -60,7 +60,7 @@ def test_calls_on_shared_inputs(threads):
         assert list(pool.map(work, range(8))) == [True] * 8
 
 
-def test_count_may_change_amid_calls():
+def test_thread_count_may_change_during_calls():
     data, indices = np.arange(1 << 20), np.arange((1 << 20) - 1, -1, -1)
     stop = threading.Event()
 
@@ -120,7 +120,7 @@ def test_gil_is_released(function, out):
 
 
 @pytest.mark.skipif(not WITH_GIL, reason="nothing keeps a GIL that is off")
-def test_the_gap_of_a_call_that_keeps_the_gil_is_seen():
+def test_call_that_holds_the_gil_is_detected():
     big = list(range(12_000_000))
     took, stood_still = longest_gap(lambda: big.count(-1))
     assert stood_still > took / 2
@@ -130,7 +130,7 @@ def test_the_gap_of_a_call_that_keeps_the_gil_is_seen():
 @pytest.mark.parametrize("function", ["gather_nd", "gather_elements", "gather"])
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("mode", ["raise", "fill", "wrap", "out"])
-def test_indices_that_change_never_lead_outside(function, threads, mode):
+def test_concurrently_modified_indices_stay_in_bounds(function, threads, mode):
     """Every value that comes back stands in data, or was filled in; or there is an error."""
     ndgather.set_num_threads(threads)
     poison, rows, columns = -1.0, 1000, 200
@@ -188,7 +188,7 @@ def test_indices_that_change_never_lead_outside(function, threads, mode):
 @pytest.mark.races
 @pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "drop", "out", "in place"])
 @pytest.mark.parametrize("function", ["scatter_nd", "scatter_elements"])
-def test_elements_of_a_scatter_are_those_of_data_or_updates(function, mode):
+def test_scatter_elements_come_from_data_or_updates(function, mode):
     """Four threads scatter by indices that a fifth changes; an error leaves out as it was."""
     ndgather.set_num_threads(2)
     shape = (300, 200)
@@ -242,7 +242,7 @@ def test_elements_of_a_scatter_are_those_of_data_or_updates(function, mode):
 @pytest.mark.plain  # AddressSanitizer copies arrays by bytes, and so may tear an entry
 @pytest.mark.races
 @pytest.mark.parametrize("function", [vjp.scatter_nd, vjp.scatter_elements])
-def test_both_gradients_of_a_scatter_are_of_the_same_indices(function):
+def test_both_scatter_gradients_use_the_same_indices(function):
     """Of an entry that another thread moves, both are from one of its places, and not of two."""
     count = 50_000
     places = np.arange(2 * count).reshape(2, count)
@@ -273,7 +273,7 @@ def test_both_gradients_of_a_scatter_are_of_the_same_indices(function):
 
 
 @pytest.mark.races
-def test_indices_that_change_at_one_place():
+def test_single_concurrently_modified_index():
     """One entry that is out of bounds half of the time, for a second."""
     ndgather.set_num_threads(2)
     data = np.arange(1.0, 1001.0)
@@ -309,7 +309,7 @@ def test_indices_that_change_at_one_place():
 
 @pytest.mark.skipif(not WITH_GIL, reason="without it NumPy's own setting of shapes crashes")
 @pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")
-def test_shape_of_indices_that_changes():
+def test_concurrently_modified_shape_of_indices():
     """Another thread gives `indices` another shape amid calls that end in an error."""
     data, indices = np.arange(1000), np.zeros(1_000_000, np.int64)
     indices[-1] = 5000
@@ -516,7 +516,7 @@ def large_cases():
 
 
 @pytest.mark.parametrize("seconds", [2, pytest.param(60, marks=pytest.mark.slow)])
-def test_every_answer_is_right(seconds):
+def test_every_result_is_correct(seconds):
     small, large = list(small_cases()), list(large_cases())
     inputs = [x for case in small + large for x in case.inputs if isinstance(x, np.ndarray)]
     for array in inputs:

@@ -102,7 +102,7 @@ class TestLeftSoon:
         data = np.zeros((8, 0), np.float32)
         assert_left_soon(lambda: ndgather.gather_nd(data, endless(self.indices, 1)))
 
-    def test_check_before_a_scatter_in_place_leaves_the_destination_as_it_was(self) -> None:
+    def test_check_before_a_scatter_in_place_keeps_the_destination(self) -> None:
         data = np.arange(8, dtype=np.float32)
         assert_left_soon(
             lambda: ndgather.scatter_nd(
@@ -119,7 +119,7 @@ class TestLeftSoon:
 
 
 @pytest.mark.parametrize("reduction", ["none", "add"])
-def test_scatter_in_place_is_left_before_it_writes_or_not_at_all(reduction: str) -> None:
+def test_scatter_in_place_stops_before_writing_or_not_at_all(reduction: str) -> None:
     rng = np.random.default_rng(0)
     count = 2 * SIDE
     indices, updates = rng.integers(SIDE, size=(count, 1)), np.ones(count, np.float32)
@@ -155,7 +155,7 @@ def test_scatter_in_place_is_left_before_it_writes_or_not_at_all(reduction: str)
         ndgather.set_num_threads(threads)
 
 
-def test_handler_that_returns_does_not_end_the_call(threads: None) -> None:
+def test_returning_handler_does_not_stop_the_call(threads: None) -> None:
     rings: list[float] = []
     before = signal.signal(signal.SIGALRM, lambda number, frame: rings.append(time.monotonic()))
     signal.setitimer(signal.ITIMER_REAL, 0.05)
@@ -171,7 +171,7 @@ def test_handler_that_returns_does_not_end_the_call(threads: None) -> None:
     assert rings[0] < end
 
 
-def test_call_on_another_thread_is_not_ended_by_a_signal() -> None:
+def test_signal_does_not_stop_a_call_in_another_thread() -> None:
     results: list[np.ndarray] = []
 
     def work() -> None:
@@ -215,7 +215,7 @@ except KeyboardInterrupt:
 """
 
 
-def test_control_c_reaches_a_program() -> None:
+def test_ctrl_c_stops_a_program() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True
     ) as program:
@@ -258,7 +258,7 @@ def assert_right_in_a_forked_child(
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_child_forked_before_a_call_writes_makes_it_once(threads: None) -> None:
+def test_child_forked_before_writing_runs_the_call_once(threads: None) -> None:
     data = np.zeros(8, np.int64)
     once = np.random.default_rng(0).integers(8, size=SIDE + 512)
     indices = as_strided(once, (512, SIDE, 1), (8, 8, 0))  # slow to check
@@ -271,7 +271,7 @@ def test_a_child_forked_before_a_call_writes_makes_it_once(threads: None) -> Non
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_child_forked_by_a_signal_handler_ends_the_call_too(threads: None) -> None:
+def test_child_forked_by_a_signal_handler_finishes_the_call(threads: None) -> None:
     data = np.arange(251, dtype=np.uint8)
     once = np.random.default_rng(0).integers(1 << 40, size=SIDE)  # far outside: slow to wrap around
     indices = as_strided(once, (128, SIDE), (0, 8))

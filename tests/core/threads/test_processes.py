@@ -89,19 +89,19 @@ def told(where):
     return child.stdout.split()
 
 
-def test_beside_an_interpreter_that_has_the_package():
+def test_second_interpreter_is_refused():
     """It is refused: by NumPy, or where NumPy lets itself be loaded, as 2.0 does, by the core."""
     assert told("first other other first") == ["worked", "refused", "refused", "worked"]
 
 
-def test_where_no_other_interpreter_has_the_package():
+def test_subinterpreter_without_the_package_in_the_main_interpreter():
     """Python 3.11 lets NumPy into whichever asks first; newer ones only into the main one."""
     lets_any = sys.version_info < (3, 12)
     assert told("other other") == ["worked" if lets_any else "refused", "refused"]
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="the second interpreter has NumPy")
-def test_the_main_interpreter_after_a_refusal():
+def test_main_interpreter_works_after_a_refusal():
     assert told("other first other") == ["refused", "worked", "refused"]
 
 
@@ -172,7 +172,7 @@ print(*done)
 """
 
 
-def test_a_thread_with_a_stack_of_128_kib():
+def test_thread_with_a_128_kib_stack():
     child = subprocess.run(
         [sys.executable, "-c", SMALL_STACK], capture_output=True, text=True, timeout=60, check=False
     )

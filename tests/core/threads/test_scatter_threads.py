@@ -136,7 +136,7 @@ def test_elements(name, reduction):
 
 @pytest.mark.parametrize("width", [32, 64, 128])
 @pytest.mark.parametrize("columns", [2, 3, 4])
-def test_the_last_record_of_each_place_stays(columns, width):
+def test_last_record_of_each_element_wins(columns, width):
     """Records beside each other are places of their own, however far apart rows are."""
     rng = np.random.default_rng(columns)
     indices = rng.integers(0, 512, (8_000, columns))
@@ -154,7 +154,7 @@ def test_the_last_record_of_each_place_stays(columns, width):
 
 @pytest.mark.parametrize("order", ["any", "rising", "falling"])
 @pytest.mark.parametrize("width", [7, 8, 9, 16, 33, 256])  # a line holds 16
-def test_the_last_row_of_each_place_stays(width, order):
+def test_last_row_of_each_target_wins(width, order):
     """Where most rows are overwritten, by the same thread or another, and some are dropped."""
     rng = np.random.default_rng(width)
     data, updates = floats(rng, (3_000, width)), floats(rng, (30_000, width))
@@ -168,7 +168,7 @@ def test_the_last_row_of_each_place_stays(width, order):
         assert element_bytes(result) == element_bytes(expected), number
 
 
-def test_the_last_row_of_each_place_stays_in_several_rounds():
+def test_last_row_of_each_target_wins_over_several_rounds():
     rng = np.random.default_rng(7)
     data, updates = floats(rng, (30_000, 16)), floats(rng, (1_000_000, 16))
     place = rng.integers(0, 30_000, 1_000_000)
@@ -180,7 +180,7 @@ def test_the_last_row_of_each_place_stays_in_several_rounds():
         assert element_bytes(result) == element_bytes(expected), number
 
 
-def test_more_updates_than_offsets_are_kept_at_once():
+def test_more_updates_than_buffered_offsets():
     rng = np.random.default_rng(8)
     size, count = 1_000_000, 2_500_000  # of 4 bytes each
     data, updates = rng.integers(-1000, 1000, size), rng.integers(-1000, 1000, count)
@@ -207,7 +207,7 @@ def test_other_types(char):
 
 @pytest.mark.parametrize("char", "behiFDd")
 @pytest.mark.parametrize("packed", [True, False])
-def test_other_types_by_place(char, packed):
+def test_other_types_partitioned_by_target(char, packed):
     """Updates of 4 and 8 bytes that follow each other are copied; others stay where they are."""
     rng = np.random.default_rng(9)
     size, count = 1_300_000, 100_000
@@ -249,7 +249,7 @@ def test_more_than_a_million_updates(number):
 
 @pytest.mark.parametrize("mode", ["wrap", "clip", "drop"])
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_modes_by_place(mode, number):
+def test_modes_partitioned_by_target(mode, number):
     rng = np.random.default_rng(11)
     size, count = 300_000, 100_000
     data, updates = floats(rng, size), floats(rng, count)
@@ -280,7 +280,7 @@ CROWDS = SKEWS | {
 
 
 @pytest.mark.parametrize("name", CROWDS)
-def test_owners_of_crowded_places(name):
+def test_owners_of_crowded_targets(name):
     rng = np.random.default_rng(13)
     indices, updates = CROWDS[name](rng, 100_000, 300_000), floats(rng, 100_000)
     inside = indices < 300_000
@@ -295,7 +295,7 @@ def test_owners_of_crowded_places(name):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="wants 4 GiB of which 8 MiB are touched")
 @pytest.mark.parametrize("most_at_last", [False, True])
-def test_places_within_4_gib_and_beyond(most_at_last):
+def test_targets_within_4_gib_and_beyond(most_at_last):
     size = 2**30 + 2**18
     no_reserve = 0x4000  # mmap.MAP_NORESERVE, from Python 3.13 on
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | no_reserve
@@ -336,7 +336,7 @@ REPEATS = SKEWS | {
 @pytest.mark.parametrize("reduction", ["none", "sub"])
 @pytest.mark.parametrize("repeats", REPEATS)
 @pytest.mark.parametrize("name", ROWS)
-def test_updates_at_repeated_places(name, repeats, reduction):
+def test_updates_with_duplicate_indices(name, repeats, reduction):
     """The last one stays, or all are applied in order."""
     shape, count = ROWS[name]
     depth = 2 if "columns" in name else 1
@@ -353,7 +353,7 @@ def test_updates_at_repeated_places(name, repeats, reduction):
 
 
 @pytest.mark.parametrize("spread", [1_000, 30_000])
-def test_repeated_places_of_rows_backwards(spread):
+def test_duplicate_rows_with_negative_strides(spread):
     """In place, with gaps between the updates and some that are dropped for their index."""
     rng = np.random.default_rng(15)
     updates = floats(rng, (5, 2_100, 100))[::-1, :2_000, 9:81]
@@ -372,7 +372,7 @@ def test_repeated_places_of_rows_backwards(spread):
 @pytest.mark.parametrize("count", [1, 2, 4])
 @pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("bad", [0, 150_000, 299_999])
-def test_error_is_the_first_and_changes_nothing(count, in_place, bad):
+def test_first_error_is_reported_and_nothing_is_written(count, in_place, bad):
     rng = np.random.default_rng(6)
     data = floats(rng, 1_000_000)
     indices = rng.integers(-1_000_000, 1_000_000, (300_000, 1))
@@ -400,7 +400,7 @@ def test_dropping_in_many_threads(size):
         assert element_bytes(result) == wanted, number
 
 
-def test_places_shared_by_owner_through_strides():
+def test_targets_shared_through_strides():
     """Negative steps, gaps between the updates, and slices with gaps."""
     rng = np.random.default_rng(8)
     data = floats(rng, (3, 600_000))[::-1, ::-1].T

@@ -141,7 +141,7 @@ def after_the_key(monkeypatch, change):
     monkeypatch.setattr(KnownCalls, "key", key_then_change)
 
 
-def test_an_operator_gives_the_shape_that_its_arguments_have_by_now(monkeypatch):
+def test_operator_uses_the_current_shape_of_its_arguments(monkeypatch):
     op = published.operator("GatherND", version=11)
     data, indices = np.arange(6).reshape(2, 3), np.array([[1, 0], [0, 1]])
     np.testing.assert_array_equal(op(data, indices), [3, 1], strict=True)
@@ -149,7 +149,7 @@ def test_an_operator_gives_the_shape_that_its_arguments_have_by_now(monkeypatch)
     np.testing.assert_array_equal(op(data, indices), data[[1, 0, 0, 1]], strict=True)
 
 
-def test_an_operator_remembers_no_shape_of_other_arguments(monkeypatch):
+def test_operator_does_not_reuse_shapes_of_other_arguments(monkeypatch):
     op = published.operator("Gather", version=11)
     data, indices = np.arange(61), np.zeros((2, 3), int)
     with monkeypatch.context() as patch:
@@ -158,7 +158,7 @@ def test_an_operator_remembers_no_shape_of_other_arguments(monkeypatch):
     assert op(data, np.zeros((2, 3), int)).shape == (2, 3)
 
 
-def test_an_operator_remembers_no_other_axis(monkeypatch):
+def test_operator_does_not_reuse_another_axis(monkeypatch):
     op = published.operator("Gather", domain="openvino", version=7)
     data, indices, axis = np.arange(4).reshape(2, 2), np.array([1]), np.array(0)
     with monkeypatch.context() as patch:
@@ -178,7 +178,7 @@ def told_after(change, **arguments):
 
 
 @pytest.mark.parametrize("shape", [(1,), ()])
-def test_a_bad_entry_is_told_in_the_shape_that_data_had(shape):
+def test_bad_entry_error_shows_the_checked_shape_of_data(shape):
     data, indices = np.zeros((1, 1)), np.array([[0, 5]])
     error = told_after(lambda: setattr(data, "shape", shape), data=data, indices=indices)
     assert str(error) == (
@@ -186,14 +186,14 @@ def test_a_bad_entry_is_told_in_the_shape_that_data_had(shape):
     )
 
 
-def test_a_bad_entry_is_told_in_the_shape_that_indices_had():
+def test_bad_entry_error_shows_the_checked_shape_of_indices():
     data, indices = np.arange(3), np.zeros((9, 1), int)
     indices[-1] = 7
     error = told_after(lambda: indices.resize((2, 1), refcheck=False), data=data, indices=indices)
     assert str(error).startswith("gather_nd: indices[8, 0] = 7 is outside axis 0 of data")
 
 
-def test_shapes_that_do_not_fit_are_told_as_they_were():
+def test_shape_error_shows_the_checked_shapes():
     data, indices = np.arange(12), np.zeros((2, 3), int)
     error = told_after(lambda: setattr(data, "shape", (4, 3)), data=data, indices=indices)
     assert type(error) is ShapeError

@@ -10,7 +10,7 @@ import pytest
 import ndgather
 
 
-def test_a_fill_value_may_lie_in_out():
+def test_fill_value_may_share_memory_with_out():
     out = np.array([99, 0, 0])
     fill_value = out[0:1].reshape(())
     data, indices = np.array([10, 20, 30]), np.array([[0], [7], [8]])
@@ -19,14 +19,14 @@ def test_a_fill_value_may_lie_in_out():
 
 
 @pytest.mark.parametrize("mebibytes", [1, 1.5, 1.9, 2, 3, 9])
-def test_a_dead_large_result_is_used_for_the_next(mebibytes):
+def test_memory_of_a_freed_large_result_is_reused(mebibytes):
     data, indices = np.zeros(1, np.uint8), np.zeros((int(mebibytes * 2**20), 1), np.int8)
     ndgather.release_memory()
     addresses = {ndgather.gather_nd(data, indices).ctypes.data for _ in range(5)}
     assert len(addresses) == 1
 
 
-def test_a_result_above_the_limit_leaves_what_is_kept():
+def test_result_above_the_limit_keeps_pooled_memory():
     data = np.zeros(1, np.uint8)
     before = ndgather.get_memory_limit()
     try:
@@ -45,7 +45,7 @@ def test_a_result_above_the_limit_leaves_what_is_kept():
     reason="without the GIL, NumPy itself crashes where an array is given another shape",
 )
 @pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")
-def test_data_that_changes_its_shape_amid_scatters_is_copied_as_it_was_or_refused():
+def test_data_reshaped_during_scatters_is_consistent_or_refused():
     data = np.arange(60_000.0).reshape(300, 200)
     out = np.empty((300, 200))
     indices = np.zeros((200_000, 1), np.int64)
@@ -137,7 +137,7 @@ CHILDREN = {
 
 
 @pytest.mark.parametrize("name", CHILDREN)
-def test_in_a_process_of_its_own(name):
+def test_in_a_separate_process(name):
     lines = [line.removeprefix(" " * 8) for line in CHILDREN[name].splitlines()]
     child = subprocess.run(
         [sys.executable, "-c", "\n".join(lines)], capture_output=True, timeout=60, check=False

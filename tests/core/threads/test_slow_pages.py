@@ -35,11 +35,11 @@ def seconds(what: str, count: int) -> float:
 
 
 @pytest.mark.parametrize("count", [1_500, 4_000])
-def test_other_threads_run_while_pages_come(count):
+def test_other_threads_run_during_slow_page_faults(count):
     """Even a call whose estimate was too short to release the GIL releases it by the clock."""
     assert seconds("gil", count) < 0.2
 
 
 @pytest.mark.parametrize("count", [1_500, 20_000])
-def test_a_signal_ends_a_call_whose_pages_come_slowly(count):
+def test_signal_stops_a_call_with_slow_page_faults(count):
     assert seconds("signal", count) < 1

@@ -49,7 +49,7 @@ def made(name):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_same_bits_for_every_count(name):
+def test_results_are_identical_for_every_thread_count(name):
     call, data, indices, option = made(name)
     ndgather.set_num_threads(1)
     alone = element_bytes(call(data, indices, option))
@@ -90,7 +90,7 @@ def test_counts_out_of_range_are_refused(count):
 
 
 @pytest.mark.parametrize("count", [1.0, "2", None, [2], np.float64(2)])
-def test_counts_that_are_no_integer_are_refused(count):
+def test_non_integer_counts_are_refused(count):
     before = ndgather.get_num_threads()
     with pytest.raises(DTypeError, match="not an integer"):
         ndgather.set_num_threads(count)
@@ -98,7 +98,7 @@ def test_counts_that_are_no_integer_are_refused(count):
 
 
 @pytest.mark.parametrize("count", [3, np.int64(3), np.uint8(3)])
-def test_any_integer_type_is_a_count(count):
+def test_any_integer_type_is_accepted_as_count(count):
     ndgather.set_num_threads(count)
     assert ndgather.get_num_threads() == 3
 
@@ -124,14 +124,14 @@ def test_environment_sets_the_count(count):
 
 
 @pytest.mark.parametrize("text", ["0", "-2", "1025", "two", "1.5"])
-def test_bad_environment_is_told(text):
+def test_invalid_environment_variable_is_reported(text):
     child = python(SHOW, NDGATHER_NUM_THREADS=text)
     assert child.returncode == 1
     assert child.stderr.splitlines()[-1].startswith("ndgather.errors.AttributeValueError")
     assert text in child.stderr.splitlines()[-1]
 
 
-def test_empty_environment_is_none():
+def test_empty_environment_variable_is_ignored():
     child = python(SHOW, NDGATHER_NUM_THREADS="")
     assert child.returncode == 0, child.stderr
     assert int(child.stdout) >= 1
@@ -168,13 +168,13 @@ def membership(tmp_path, *lines):
     ("limit", "expected"),
     [("150000 100000\n", [2]), ("20000 100000\n", [1]), ("max 100000\n", []), ("", [])],
 )
-def test_version_2_states_quota_and_period_in_one_file(tmp_path, limit, expected):
+def test_version_2_has_quota_and_period_in_one_file(tmp_path, limit, expected):
     group(tmp_path / "root/outer/inner", cpu__max=limit)
     found = _quotas(membership(tmp_path, "0::/outer/inner"), tmp_path / "root")
     assert found == expected
 
 
-def test_every_group_above_counts_too(tmp_path):
+def test_limits_of_parent_groups_apply(tmp_path):
     group(tmp_path / "root/outer", cpu__max="400000 100000")
     group(tmp_path / "root/outer/inner", cpu__max="300000 100000")
     found = _quotas(membership(tmp_path, "0::/outer/inner"), tmp_path / "root")
@@ -182,7 +182,7 @@ def test_every_group_above_counts_too(tmp_path):
 
 
 @pytest.mark.parametrize(("quota", "expected"), [("250000\n", [3]), ("-1\n", [])])
-def test_version_1_states_them_in_two_files(tmp_path, quota, expected):
+def test_version_1_has_quota_and_period_in_two_files(tmp_path, quota, expected):
     group(tmp_path / "root/cpu/job", cpu__cfs_quota_us=quota, cpu__cfs_period_us="100000\n")
     group(tmp_path / "root/cpu/other", cpu__cfs_quota_us="100000", cpu__cfs_period_us="100000")
     lines = ("7:memory:/other", "4:cpu,cpuacct:/job")
