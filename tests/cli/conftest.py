@@ -1,4 +1,4 @@
-"""A folder with small arrays and one model, and the command run in it."""
+"""Fixtures: a folder with small arrays and a model, and a function that runs commands in it."""
 
 import threading
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""``ndgather check``: the table, the data, and the exit status."""
+"""``ndgather check``: the table, the JSON data, and the exit status."""
 
 import json
 from pathlib import Path
@@ -22,14 +22,14 @@ def save(indices, kind=TensorProto.FLOAT):
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), "checked.onnx")
 
 
-def test_nothing_found(ndgather):
+def test_a_clean_model_has_no_findings(ndgather):
     save(3)
     outcome = ndgather("check checked.onnx")
     assert (outcome.status, outcome.out, outcome.err) == (0, "nothing found\n", "")
     assert json.loads(ndgather("check checked.onnx --json").out) == []
 
 
-def test_an_error_is_the_exit_status(ndgather):
+def test_an_error_sets_the_exit_status(ndgather):
     save(7)
     outcome = ndgather("check checked.onnx")
 
@@ -47,7 +47,7 @@ def test_an_error_is_the_exit_status(ndgather):
     assert found["runtimes"] == ["TensorFlow", "TensorRT", "XLA", "OpenVINO"]
 
 
-def test_what_is_not_portable_is_no_failure(ndgather):
+def test_portability_findings_do_not_fail(ndgather):
     save(-1, TensorProto.INT64)
     outcome = ndgather("check checked.onnx")
 
@@ -64,25 +64,25 @@ def test_what_is_not_portable_is_no_failure(ndgather):
         ("check none.xml", "none.xml: cannot be read: no such file or directory"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_refused(ndgather, line, text):
+def test_an_unreadable_file_is_an_error(ndgather, line, text):
     outcome = ndgather(line)
     assert (outcome.status, outcome.out) == (1, "")
     assert outcome.err == f"ndgather check: error: {text}\n"
 
 
-def test_findings_of_other_runtimes_are_left_out(ndgather):
+def test_findings_for_other_runtimes_are_omitted(ndgather):
     save(-1, TensorProto.INT64)
     outcome = ndgather("check checked.onnx --runtime xla --json")
     assert {tuple(each["runtimes"]) for each in json.loads(outcome.out)} == {("XLA",)}
 
 
 @pytest.mark.parametrize(("least", "status"), [("error", 0), ("differs", 1), ("portable", 1)])
-def test_what_fails_can_be_chosen(ndgather, least, status):
+def test_fail_on_sets_the_lowest_failing_severity(ndgather, least, status):
     save(-1)
     assert ndgather(f"check checked.onnx --fail-on {least}").status == status
 
 
-def test_several_models_and_their_findings(ndgather, folder):
+def test_several_models_are_reported_separately(ndgather, folder):
     save(3)
     (folder / "checked.onnx").rename("good.onnx")
     save(7)
@@ -93,7 +93,7 @@ def test_several_models_and_their_findings(ndgather, folder):
     assert each["model"] == "checked.onnx"
 
 
-def test_equal_findings_stand_in_one_row(ndgather):
+def test_equal_findings_share_a_row(ndgather):
     nodes = [
         helper.make_node("Gather", ["data", "at"], [f"out{k}"], name=f"pick{k}") for k in range(3)
     ]
@@ -111,7 +111,7 @@ def test_equal_findings_stand_in_one_row(ndgather):
     assert total.startswith("3 differs")
 
 
-def test_a_runtime_of_which_nothing_is_known_is_refused(ndgather):
+def test_an_unknown_runtime_is_an_error(ndgather):
     save(3)
     outcome = ndgather("check checked.onnx --runtime onnxruntim,opnvino")
     assert outcome.status == 1
@@ -121,7 +121,7 @@ def test_a_runtime_of_which_nothing_is_known_is_refused(ndgather):
     assert "argument --runtime: 'onnxruntime,' has an empty name" in outcome.err
 
 
-def test_runtimes_are_named_by_one_option_or_by_several(ndgather):
+def test_runtime_may_be_repeated_or_comma_separated(ndgather):
     save(-1, TensorProto.INT64)
     both = ndgather("check checked.onnx --runtime xla,tensorflow --json").out
     assert ndgather("check checked.onnx --runtime xla --runtime tensorflow --json").out == both
@@ -129,7 +129,7 @@ def test_runtimes_are_named_by_one_option_or_by_several(ndgather):
     assert "XLA" in both
 
 
-def test_the_other_models_are_checked_after_one_that_cannot_be_read(ndgather):
+def test_an_unreadable_model_does_not_stop_the_others(ndgather):
     save(3)
     (Path.cwd() / "cut.onnx").write_bytes(Path("checked.onnx").read_bytes()[:40])
 
@@ -153,7 +153,7 @@ heads (float[4, 5] x, int64[2, 2] at, float[N, 5] new, int64[N, 1] rows)
 }"""
 
 
-def test_what_a_target_does_not_take(ndgather):
+def test_target_lists_unsupported_nodes(ndgather):
     onnx.save(onnx.parser.parse_model(TARGETS), "heads.onnx")
 
     outcome = ndgather("check heads.onnx --target coreml --json")
@@ -165,12 +165,12 @@ def test_what_a_target_does_not_take(ndgather):
     assert not any(where == "GatherND of y" for _, where, _ in found)  # coreml has GatherND
     texts = {item["where"]: item["what"] for item in json.loads(outcome.out)}
     assert "; convert --target coreml writes " in texts["ScatterND of z"]
-    assert "convert --target" not in texts["ScatterND of s"]  # which no rule can rewrite
+    assert "convert --target" not in texts["ScatterND of s"]  # no rule replaces it
     assert ndgather("check heads.onnx --target coreml --fail-on portable").status == 1
 
 
 @pytest.mark.parametrize("name", target_names())
-def test_indices_that_were_converted_for_a_target_are_not_negative(ndgather, name):
+def test_indices_converted_for_a_target_are_not_negative(ndgather, name):
     model = """<ir_version: 8, opset_import: ["" : 18]>
     heads (float[4, 5] x, int64[3, 2] at, float[3] new) => (float[3] y, float[4, 5] z) {
         y = GatherND(x, at)
@@ -185,7 +185,7 @@ def test_indices_that_were_converted_for_a_target_are_not_negative(ndgather, nam
     assert "negative" not in outcome.out
 
 
-def test_a_target_is_no_runtime(ndgather):
+def test_a_target_given_as_a_runtime_is_an_error(ndgather):
     save(3)
     outcome = ndgather("check checked.onnx --runtime coreml")
     assert outcome.status == 1

@@ -1,4 +1,4 @@
-"""``ndgather convert``: what it writes, and how it refuses."""
+"""``ndgather convert``: results and errors."""
 
 import json
 import re
@@ -35,7 +35,7 @@ def save(path, *, domain="", **attributes):
 
 
 @pytest.mark.parametrize("target", ["--opset 11", "--domain com.microsoft", "--opset 20"])
-def test_writes_a_model_that_gives_the_same(ndgather, folder, target):
+def test_the_converted_model_returns_the_same(ndgather, folder, target):
     save("model.onnx", batch_dims=1)
     (folder / "deep").mkdir()
 
@@ -49,7 +49,7 @@ def test_writes_a_model_that_gives_the_same(ndgather, folder, target):
         np.testing.assert_array_equal(np.load("o.npy"), DATA[[0, 1, 2], [3, 0, 3]], strict=True)
 
 
-def test_tensors_in_files_stay_where_the_model_stays(ndgather, folder):
+def test_external_data_stays_beside_the_source(ndgather, folder):
     save("model.onnx", batch_dims=1)
     (folder / "deep").mkdir()
 
@@ -84,7 +84,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("line", "text"), REFUSED.values(), ids=REFUSED)
-def test_refuses_in_one_line(ndgather, folder, line, text):
+def test_errors_fit_on_one_line(ndgather, folder, line, text):
     save("model.onnx", batch_dims=1)
 
     outcome = ndgather(line)
@@ -94,7 +94,7 @@ def test_refuses_in_one_line(ndgather, folder, line, text):
     assert not (folder / "new.onnx").exists()
 
 
-def test_a_lost_file_of_tensors_is_named(ndgather, folder):
+def test_a_missing_external_data_file_is_named(ndgather, folder):
     save("model.onnx", batch_dims=1)
     (folder / "deep").mkdir()
     (folder / "weights.bin").unlink()
@@ -110,7 +110,7 @@ def save_text(path, opset, text):
     onnx.save(parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]> {text}'), path)
 
 
-def test_lists_the_nodes_that_another_operator_cannot_replace(ndgather, folder):
+def test_nodes_that_the_operator_cannot_replace_are_listed(ndgather, folder):
     save_text(
         "two.onnx",
         13,
@@ -133,7 +133,7 @@ def test_lists_the_nodes_that_another_operator_cannot_replace(ndgather, folder):
     assert not (folder / "strict.onnx").exists()
 
 
-def test_says_what_it_repaired(ndgather):
+def test_repairs_are_listed(ndgather):
     save_text(
         "wrong.onnx",
         17,
@@ -160,7 +160,7 @@ def save_for_targets(path, *, known):
     )
 
 
-def test_a_model_for_a_target_is_written_with_a_table(ndgather, folder):
+def test_conversion_to_a_target_prints_a_table(ndgather, folder):
     save_for_targets("model.onnx", known=True)
 
     outcome = ndgather("convert model.onnx --target basic -o new.onnx")
@@ -179,7 +179,7 @@ def test_a_model_for_a_target_is_written_with_a_table(ndgather, folder):
     assert written == f"new.onnx: {2 + sum(added)} nodes"
 
 
-def test_a_model_with_a_node_that_stays_is_only_written_on_request(ndgather, folder):
+def test_partial_writes_a_model_with_unsupported_nodes(ndgather, folder):
     save_for_targets("model.onnx", known=False)
 
     refused = ndgather("convert model.onnx --target basic -o new.onnx")
@@ -212,7 +212,7 @@ open = false
 
 
 def save_drawn_model(draw, path):
-    """Save a model of one gather or scatter whose sizes may be open, in a drawn opset."""
+    """Save a model with a gather or scatter, possibly dynamic sizes, and a drawn opset."""
     rows, count, width = (
         draw(st.sampled_from([number, name])) for number, name in ((3, "N"), (1, "K"), (4, "a b"))
     )
@@ -247,7 +247,7 @@ def save_drawn_model(draw, path):
     target=st.sampled_from(["basic", "tflite", "rknn", "coreml", "qnn", "tidl", None]),
     opset=st.sampled_from([9, 10, 11, 16, None]),
 )
-def test_the_commands_of_a_refusal_convert_the_model(ndgather, folder, draws, target, opset):
+def test_commands_in_an_error_convert_the_model(ndgather, folder, draws, target, opset):
     save_drawn_model(draws.draw, "model.onnx")
     options = f"--target {target}" if target else ""
     options += f" --opset {opset}" if opset else ""
@@ -264,7 +264,7 @@ def test_the_commands_of_a_refusal_convert_the_model(ndgather, folder, draws, ta
         onnx.checker.check_model("new.onnx")
 
 
-def test_sizes_are_advised_only_if_numbers_help(ndgather, folder):
+def test_fixed_sizes_are_suggested_only_if_they_help(ndgather, folder):
     (folder / "chip.toml").write_text(CHIP)
     for dtype, is_advised in ("float", True), ("int32", False):
         head = f"g ({dtype}[N,4] data, int64[N,4] at) => ({dtype}[N,4] out)"
@@ -277,7 +277,7 @@ def test_sizes_are_advised_only_if_numbers_help(ndgather, folder):
         assert older.endswith("ndgather infer model.onnx --size N=1 -o FIXED.onnx\n")
 
 
-def test_of_a_target_with_versions_the_newest_is_named(ndgather, folder):
+def test_the_newest_version_of_a_target_is_suggested(ndgather, folder):
     save_for_targets("model.onnx", known=True)
     for name in ("tensorrt", "TensorRT"):
         refused = ndgather(f"convert model.onnx --target {name} --dry-run")
@@ -285,7 +285,7 @@ def test_of_a_target_with_versions_the_newest_is_named(ndgather, folder):
         assert refused.err.endswith("; the newest is 'tensorrt-10'\n")
 
 
-def test_the_help_names_every_target(ndgather):
+def test_help_lists_every_target(ndgather):
     said = re.search(r"package \((.*?)\)", ndgather("convert --help").out, re.DOTALL).group(1)
     assert said.replace("\n", " ").split(", ") == sorted(
         target_names(), key=lambda name: (name.partition("-")[0], len(name))
@@ -301,7 +301,7 @@ def test_the_help_names_every_target(ndgather):
         ("--opset 18", "the following arguments are required: -o/--output"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(ndgather, folder, line, text):
+def test_incompatible_options_are_an_error(ndgather, folder, line, text):
     save_for_targets("model.onnx", known=True)
 
     outcome = ndgather(f"convert model.onnx {line}")

@@ -1,7 +1,7 @@
-"""A disk that is full: the old files stay, all of them, and nothing else does.
+"""On a full disk, all existing files survive unchanged, and no other file is left.
 
-The limit of the size of a file stands for the disk: to write beyond it fails in the same place.
-Where a small disk of one's own can be had (user namespaces of Linux), that one is filled as well.
+A limit on the file size stands in for the disk, because writes beyond it fail in the same place. If
+Linux user namespaces allow mounting a small disk, the tests fill that disk as well.
 """
 
 import re
@@ -35,7 +35,7 @@ LARGE = np.arange(4 * LIMIT, dtype=np.int64)
 
 @pytest.fixture
 def files(folder):
-    """Models of a large constant, their inputs, and old files in the places of the results."""
+    """Models with a large constant, their inputs, and existing files at the output paths."""
     graph = helper.make_graph(
         [
             helper.make_node("GatherND", ["large", "few"], ["small"], name="few"),
@@ -66,7 +66,7 @@ def files(folder):
 
 
 RUN = "run large.onnx --input few=few.npy --input many=many.npy"
-# Command lines, and the files that their errors name.
+# Command lines and the files that their errors name.
 LINES = [
     (f"{RUN} --output big=out.npy", "out.npy"),
     (f"{RUN} --output big=out.pb", "out.pb"),
@@ -81,7 +81,7 @@ LINES = [
 
 
 def errors_of(words, lines):
-    """Run a program with command lines, and return the error that it prints for each of them."""
+    """Run a program with command lines; return the error that it prints for each."""
     done = subprocess.run([*words, *lines], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "")
     errors = done.stderr.splitlines()
@@ -90,7 +90,7 @@ def errors_of(words, lines):
 
 
 @pytest.mark.usefixtures("files")
-def test_old_files_stay():
+def test_existing_files_survive_a_failed_write():
     lines = [line for line, _ in LINES]
     for error, (line, named) in zip(
         errors_of([sys.executable, "-c", LIMITED], lines), LINES, strict=True
@@ -133,7 +133,7 @@ def can_have_a_disk(folder):
         return False
 
 
-def test_old_files_stay_on_a_disk_that_is_full(files, tmp_path_factory):
+def test_existing_files_survive_a_full_disk(files, tmp_path_factory):
     disk = tmp_path_factory.mktemp("disk")
     if not can_have_a_disk(disk):
         pytest.skip("no file system of one's own can be mounted")
@@ -144,7 +144,7 @@ def test_old_files_stay_on_a_disk_that_is_full(files, tmp_path_factory):
         )
 
 
-def test_without_the_limit_all_are_replaced(files, ndgather):
+def test_all_files_are_replaced_without_the_limit(files, ndgather):
     for line, named in LINES:
         assert ndgather(line).status == 0
         assert (files / named).read_bytes() != OLD.encode()
@@ -152,7 +152,7 @@ def test_without_the_limit_all_are_replaced(files, ndgather):
     np.testing.assert_array_equal(np.load("small.npy"), LARGE[1:2], strict=True)
 
 
-def test_one_file_for_two_outputs_is_refused(files, ndgather):
+def test_two_outputs_in_one_file_are_an_error(files, ndgather):
     refused = ndgather(f"{RUN} --output small=out.npy --output big=./../{files.name}/out.npy")
 
     assert refused.status == 1

@@ -1,4 +1,4 @@
-"""GeoTIFF files: values at positions, and at the coordinates of points as rasterio has them."""
+"""GeoTIFF files: values at positions, and at coordinates in comparison with rasterio."""
 
 import re
 import warnings
@@ -39,7 +39,7 @@ def table(folder, rows, columns, shift=0.5):
 
 
 @pytest.mark.parametrize("shift", [0.5, 0.9, 0.1])
-def test_values_at_coordinates(ndgather, folder, shift):
+def test_points_select_pixels_by_coordinates(ndgather, folder, shift):
     rows, columns = [0, 39, 17, 25], [0, 59, 3, 30]
     write("dem.tif")
     table(folder, rows, columns, shift)
@@ -49,28 +49,28 @@ def test_values_at_coordinates(ndgather, folder, shift):
     np.testing.assert_array_equal(out["dem"], HEIGHTS[rows, columns])
 
 
-def test_pixels_that_are_points(ndgather, folder):
+def test_pixels_may_be_points(ndgather, folder):
     write("dem.tif", point=True)
     table(folder, [2, 30], [5, 41], shift=0.0)
     assert ndgather("sel dem.tif points.csv -o out.csv").err == ""
     assert pd.read_csv("out.csv")["dem"].tolist() == HEIGHTS[[2, 30], [5, 41]].tolist()
 
 
-def test_a_transformation(ndgather, folder):
+def test_a_transformation_matrix_gives_coordinates(ndgather, folder):
     write("dem.tif", matrix=(WIDTH, 0, 0, LEFT, 0, -HEIGHT, 0, TOP, 0, 0, 0, 0, 0, 0, 0, 1))
     table(folder, [2, 30], [5, 41])
     assert ndgather("sel dem.tif points.csv -o out.csv").err == ""
     assert pd.read_csv("out.csv")["dem"].tolist() == HEIGHTS[[2, 30], [5, 41]].tolist()
 
 
-def test_no_data_is_nan(ndgather, folder):
+def test_nodata_becomes_nan(ndgather, folder):
     write("dem.tif", nodata="-9999")
     table(folder, [3, 3], [4, 5])
     assert ndgather("sel dem.tif points.csv -o out.csv --method nearest").err == ""
     assert pd.read_csv("out.csv")["dem"].isna().tolist() == [True, False]
 
 
-def test_bands_are_rows(ndgather, folder):
+def test_outer_writes_a_row_per_band(ndgather, folder):
     bands = np.stack([HEIGHTS, HEIGHTS + 1, HEIGHTS + 2], -1)
     write("rgb.tif", bands)
     table(folder, [3], [5])
@@ -78,7 +78,7 @@ def test_bands_are_rows(ndgather, folder):
     assert pd.read_csv("out.csv")["rgb"].tolist() == bands[3, 5].tolist()
 
 
-# What a file may have: options of `rasterio.open`, and how its pixels are changed afterwards.
+# Drawn properties of a file: options of `rasterio.open`, and modifications of the pixels.
 FILES = {
     "tiles": {"tiled": True, "blockxsize": 16, "blockysize": 16, "compress": "deflate"},
     "strips": {"compress": "lzw", "predictor": 2},
@@ -115,7 +115,7 @@ FILES = {
 
 
 def written(path, *, mask=False, empty=False, scale=1.0, offset=0.0, **options):
-    """Write a raster with numbers that differ, some of them without data."""
+    """Write a raster of distinct numbers, some of which are nodata."""
     options = {"count": 1, "dtype": "int16", "nodata": None, **options}
     shape = (options["count"], 40, 60)
     values = (np.arange(np.prod(shape)) % 2000).reshape(shape)
@@ -144,7 +144,7 @@ def written(path, *, mask=False, empty=False, scale=1.0, offset=0.0, **options):
 
 
 def sampled(path, points):
-    """Return what rasterio has at points, NaN where there is nothing: a row for every point."""
+    """Return the values of rasterio, with a row for each point and NaN for missing values."""
     with rasterio.open(path) as file:
         found = [
             np.ma.filled(np.ma.asarray(values).astype(float), np.nan) * scale + offset
@@ -162,7 +162,7 @@ def sampled(path, points):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", FILES)
-def test_every_value_is_that_of_rasterio(ndgather, folder, name):
+def test_values_equal_those_of_rasterio(ndgather, folder, name):
     written("r.tif", **FILES[name])
     with rasterio.open("r.tif") as file:
         rng = np.random.default_rng(5)
@@ -174,7 +174,7 @@ def test_every_value_is_that_of_rasterio(ndgather, folder, name):
         dtype = np.dtype(file.dtypes[0])
     pd.DataFrame({"x": x, "y": y}).to_csv("points.csv", index=False)
     expected, _ = sampled("r.tif", [*zip(x, y, strict=True)])
-    if has_all:  # values that may be missing are floats
+    if has_all:  # otherwise, values that may be missing are floats
         line = "sel r.tif points.csv -o out.parquet --method nearest --outer"
         assert ndgather(line).err == ""
         assert pd.read_parquet("out.parquet")["r"].dtype == dtype
@@ -202,7 +202,7 @@ def test_every_value_is_that_of_rasterio(ndgather, folder, name):
         ("i2", "", [3, 0, 5], [3, 0, 5]),
     ],
 )
-def test_the_text_of_a_nodata_value(ndgather, folder, dtype, text, pixels, expected):
+def test_nodata_values_are_parsed(ndgather, folder, dtype, text, pixels, expected):
     values = np.ones((40, 60), dtype)
     values[0, :3] = np.array(pixels, "f8").astype(dtype)
     write("r.tif", values, nodata=text)
@@ -212,7 +212,7 @@ def test_the_text_of_a_nodata_value(ndgather, folder, dtype, text, pixels, expec
     np.testing.assert_array_equal(found.astype(float), np.array(expected, float))
 
 
-def test_the_edges_of_a_map_of_the_earth_are_one_turn_apart(ndgather, folder):
+def test_edges_of_a_global_map_are_one_period_apart(ndgather, folder):
     transform = (6, 0, -180, 0, -4.5, 90)  # 60 columns and 40 rows
     written("r.tif", crs="EPSG:4326", transform=transform)
     x = np.array([-180.0, 180, 179.5, 540, -540, 186, -187, 0])
@@ -223,7 +223,7 @@ def test_the_edges_of_a_map_of_the_earth_are_one_turn_apart(ndgather, folder):
     assert pd.read_csv("out.csv")["r"].tolist() == expected[:, 0].tolist()
 
 
-def test_points_outside_have_no_value(ndgather, folder):
+def test_points_outside_the_raster_have_no_value(ndgather, folder):
     written("r.tif")
     _, edges = sampled("r.tif", [])
     inside = []
@@ -241,8 +241,8 @@ def test_points_outside_have_no_value(ndgather, folder):
 
 
 @pytest.mark.parametrize("name", ["not compressed", "rows from south to north", "nodata, zero"])
-def test_pixels_within_a_tolerance(ndgather, folder, name):
-    """Of points on an edge, half a pixel from two centres, and of those that are further away."""
+def test_tolerance_limits_the_distance(ndgather, folder, name):
+    """Points may be on an edge, half a pixel from two centers, or further away."""
     written("r.tif", **FILES[name])
     with rasterio.open("r.tif") as file:
         rows, columns = np.meshgrid([0, 0.25, 1, 2.5, 39], [0, 0.25, 7, 8.75, 59])
@@ -259,7 +259,7 @@ def test_pixels_within_a_tolerance(ndgather, folder, name):
         np.testing.assert_array_equal(found, np.where(far, np.nan, expected))
 
 
-def test_a_missing_coordinate_is_not_outside(ndgather, folder):
+def test_a_missing_coordinate_is_not_out_of_bounds(ndgather, folder):
     write("dem.tif")
     table(folder, [3, 17], [5, 3])
     lines = (folder / "points.csv").read_text().splitlines()
@@ -270,7 +270,7 @@ def test_a_missing_coordinate_is_not_outside(ndgather, folder):
     np.testing.assert_array_equal(pd.read_csv("out.csv")["dem"], [HEIGHTS[3, 5], np.nan])
 
 
-def test_a_band_may_be_a_column(ndgather, folder):
+def test_band_may_be_a_column(ndgather, folder):
     written("r.tif", count=3)
     with rasterio.open("r.tif") as file:
         x, y = file.xy(7, 11)
@@ -281,7 +281,7 @@ def test_a_band_may_be_a_column(ndgather, folder):
 
 
 @pytest.mark.parametrize("name", ["x", "y", "band"])
-def test_a_file_that_is_called_as_a_coordinate(ndgather, folder, name):
+def test_a_file_may_be_named_like_a_coordinate(ndgather, folder, name):
     written(f"{name}.tif", count=2)
     table(folder, [3], [5])
     assert ndgather(f"sel {name}.tif points.csv -o out.csv --method nearest --outer").err == ""
@@ -304,7 +304,7 @@ def test_a_file_that_is_called_as_a_coordinate(ndgather, folder, name):
         ("sel broken.tif points.csv -o out.csv", "broken.tif: cannot be read: .*"),
     ],
 )
-def test_what_is_refused(ndgather, folder, line, text):
+def test_unsupported_files_are_errors(ndgather, folder, line, text):
     tifffile.imwrite("plain.tif", HEIGHTS)
     write("turned.tif", matrix=(1, 1, 0, 0, -1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1))
     write("sheared.tif", matrix=(1, 1, 0, 0, 0, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1))
@@ -321,7 +321,7 @@ def test_what_is_refused(ndgather, folder, line, text):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
-def test_floats_that_are_nan_beside_a_mask_are_read(ndgather, folder, dtype):
+def test_nan_beside_a_mask_is_read(ndgather, folder, dtype):
     transform = rasterio.Affine(1, 0, 0, 0, -1, 1)
     with (
         rasterio.Env(GDAL_TIFF_INTERNAL_MASK=True),
@@ -336,8 +336,8 @@ def test_floats_that_are_nan_beside_a_mask_are_read(ndgather, folder, dtype):
     np.testing.assert_array_equal(column, [1.5, np.nan, np.nan])
 
 
-def test_integers_that_no_float_holds_are_an_error_beside_no_data(ndgather, folder):
-    """As NaN stands for what is missing, the others would become floats."""
+def test_large_integers_beside_nodata_are_an_error(ndgather, folder):
+    """NaN for missing values would convert the integers to floats."""
     transform = rasterio.Affine(1, 0, 0, 0, -1, 1)
     pd.DataFrame({"x": [0.5, 1.5], "y": [0.5, 0.5]}).to_csv("points.csv", index=False)
     for number in (2**53, 2**60 + 1):

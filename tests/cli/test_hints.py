@@ -1,4 +1,4 @@
-"""Every hint of a command is followed literally: what it recommends does what was meant."""
+"""Hints of commands, followed literally, do what the user meant."""
 
 import re
 import shlex
@@ -15,9 +15,9 @@ HINT = re.compile(r"(?:; |, |: )write (?P<text>.*?)(?: for .*|, a target.*|, or 
 
 
 def follow(ndgather, line, meant=None):
-    """Run a command that is refused, and then the command that its error recommends.
+    """Run a command that fails, and then the command that its error recommends.
 
-    `meant` is what the user has in mind for a word such as FILE.
+    `meant` has the user's values for placeholders such as FILE.
     """
     refused = ndgather(line)
     assert refused.status != 0, line
@@ -38,7 +38,7 @@ def follow(ndgather, line, meant=None):
     typed = line.split()
     given = [*typed]
     for option, value in zip(words[::2], words[1::2], strict=True):
-        if option == "--target" and "--runtime" in given:  # a target is no runtime
+        if option == "--target" and "--runtime" in given:  # a target is not a runtime
             given[given.index("--runtime")] = "--target"
         elif option == "--rename" and option in typed:
             given[given.index(option) + 1] = value
@@ -79,7 +79,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize(("table", "options", "wanted"), TABLES.values(), ids=TABLES)
-def test_points(ndgather, grid, table, options, wanted):
+def test_hints_of_sel_work(ndgather, grid, table, options, wanted):
     Path("points.csv").write_text(table)
     outcome = follow(ndgather, f"sel grid.nc points.csv -o out.csv {options}")
     assert outcome.status == 0, outcome.err
@@ -89,7 +89,7 @@ def test_points(ndgather, grid, table, options, wanted):
     np.testing.assert_array_equal([float(each or "nan") for each in found], wanted)
 
 
-def test_groups(ndgather, folder):
+def test_hints_about_groups_work(ndgather, folder):
     xr = pytest.importorskip("xarray")
     coords = {"lat": LAT, "lon": LON}
     field = xr.Dataset({"t": (("lat", "lon"), FIELD)}, coords)
@@ -116,7 +116,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize(("line", "meant"), MODELS.values(), ids=MODELS)
-def test_runs_of_a_model(ndgather, line, meant):
+def test_hints_of_run_work(ndgather, line, meant):
     outcome = follow(ndgather, line, meant)
     assert outcome.status == 0, outcome.err
     np.testing.assert_array_equal(np.load("out.npy"), PICKED)
@@ -137,7 +137,7 @@ def test_runs_of_a_model(ndgather, line, meant):
         ("compare model.onnx --random --runtime referenc --size H=7", "ran"),
     ],
 )
-def test_commands_for_models(ndgather, line, text):
+def test_hints_of_model_commands_work(ndgather, line, text):
     outcome = follow(ndgather, line)
     assert outcome.err == ""
     assert text in outcome.out

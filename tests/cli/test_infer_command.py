@@ -1,4 +1,4 @@
-"""``ndgather infer``: types and shapes of the values of a model."""
+"""``ndgather infer``: types and shapes of the values in a model."""
 
 import json
 
@@ -10,7 +10,7 @@ from ndgather.published.schema import TensorType
 from tests.models.ir_writer import Graph, GraphInput, GraphOutput, OperatorNode, write_ir
 
 
-def test_a_model(ndgather):
+def test_inputs_and_outputs_are_printed(ndgather):
     outcome = ndgather("infer model.onnx")
     assert (outcome.status, outcome.err) == (0, "")
     assert outcome.out == (
@@ -22,14 +22,14 @@ def test_a_model(ndgather):
 
 
 @pytest.mark.parametrize("size", ["N", "indices[0]"])
-def test_a_model_at_a_size(ndgather, size):
+def test_size_fixes_a_dynamic_size(ndgather, size):
     outcome = ndgather(f"infer model.onnx --size {size}=7 --json")
     found = json.loads(outcome.out)
     assert [each["shape"] for each in found["outputs"]] == [[7], [7]]
     assert found["inputs"][0]["shape"] == ["H", 4]
 
 
-def test_all_values_of_a_model_and_the_model_that_is_kept(ndgather):
+def test_all_prints_every_value_and_output_saves_the_model(ndgather):
     model = onnx.load("model.onnx")
     between = model.graph.output.pop(0)
     model.graph.output[0].ClearField("type")
@@ -45,7 +45,7 @@ def test_all_values_of_a_model_and_the_model_that_is_kept(ndgather):
     assert kept.graph.output[0].type == between.type
 
 
-def test_an_ir(ndgather):
+def test_an_ir_is_inferred(ndgather):
     row = operator("GatherND", domain="openvino", version=8).row
     types = (TensorType("int16", (None, 4)), TensorType("int64", (None, 2)))
     graph = Graph(
@@ -71,7 +71,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("line", "text"), REFUSED.values(), ids=REFUSED)
-def test_refuses_in_one_line(ndgather, line, text):
+def test_errors_fit_on_one_line(ndgather, line, text):
     outcome = ndgather(line)
     assert (outcome.status, outcome.out) == (1, "")
     assert outcome.err.startswith(f"ndgather infer: error: {text}")

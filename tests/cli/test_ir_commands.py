@@ -1,4 +1,4 @@
-"""``ndgather run``, ``check`` and ``infer`` on an OpenVINO IR, chosen by the name of the file."""
+"""``ndgather run``, ``check`` and ``infer`` on an OpenVINO IR, recognized by its file name."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ PICKED = np.array([101, 111, 104], np.int16)
 
 @pytest.fixture
 def ir(folder):
-    """Write the gather of the folder's model as an IR in the same folder."""
+    """Write the gather of the model in the folder as an IR in the same folder."""
     row = operator("GatherND", domain="openvino", version=8).row
     graph = Graph(
         name="one gather",
@@ -38,7 +38,7 @@ def test_an_ir_runs_like_any_model(ndgather, ir):
     np.testing.assert_array_equal(np.load("kept.npy"), PICKED, strict=True)
 
 
-def test_a_bad_index_names_the_node(ndgather, ir):
+def test_an_out_of_bounds_index_names_the_layer(ndgather, ir):
     outcome = ndgather(GOOD.replace("indices.npy", "bad.npy"))
     assert outcome.status == 1
     assert outcome.err == (
@@ -48,7 +48,7 @@ def test_a_bad_index_names_the_node(ndgather, ir):
     )
 
 
-def test_a_bare_layer_runs_with_the_names_of_the_specification(ndgather, folder):
+def test_a_bare_layer_runs_with_specification_names(ndgather, folder):
     (folder / "layer.xml").write_text(
         '<layer id="1" type="GatherND" version="opset8"><data batch_dims="0"/>'
         '<input><port id="0"><dim>3</dim><dim>4</dim></port>'
@@ -61,7 +61,7 @@ def test_a_bare_layer_runs_with_the_names_of_the_specification(ndgather, folder)
     assert ndgather("check layer.xml").out == "nothing found\n"
 
 
-def test_check_names_a_wrong_port_and_fails(ndgather, ir):
+def test_check_reports_a_wrong_port(ndgather, ir):
     assert (ndgather("check model.xml").status, ndgather("check model.xml").err) == (0, "")
     text = ir.read_text()
     head, wrong, tail = text.rpartition('<port id="2" precision="I16"')
@@ -72,7 +72,7 @@ def test_check_names_a_wrong_port_and_fails(ndgather, ir):
 
 
 @pytest.mark.parametrize("line", ["model.xml -o out.onnx", "model.onnx -o out.xml"])
-def test_convert_names_the_converter_of_ir(ndgather, ir, line):
+def test_convert_refers_to_the_ir_converter(ndgather, ir, line):
     outcome = ndgather(f"convert {line}")
     file = "model.xml" if line.startswith("model.xml") else "out.xml"
     assert (outcome.status, outcome.out) == (1, "")
@@ -84,7 +84,7 @@ def test_convert_names_the_converter_of_ir(ndgather, ir, line):
     assert not list(ir.parent.glob("out.*"))
 
 
-def test_infer(ndgather, ir):
+def test_infer_reads_an_ir(ndgather, ir):
     outcome = ndgather("infer model.xml")
     assert (outcome.status, outcome.err) == (0, "")
     assert [line.split()[0] for line in outcome.out.splitlines()] == ["input", "input", "output"]

@@ -1,7 +1,7 @@
-"""Numbers and words are read and written alike in every locale: a comma is no decimal point.
+"""Commands read and write numbers and words in the same way in every locale.
 
-German writes 1,5 for one and a half, and Turkish has an i without a dot, whose capital is I. The
-locales are compiled here, as few machines have them.
+German has a decimal comma (1,5), and Turkish has a dotless i, whose capital is I. The tests compile
+these locales because few machines have them.
 """
 
 import locale
@@ -15,7 +15,7 @@ import onnx
 import pytest
 from onnx.parser import parse_model
 
-# Prints what a number of calls and commands give, in two locales.
+# Prints the results of several calls and commands in two locales.
 SCRIPT = '''
 import contextlib, io, locale, sys
 from pathlib import Path
@@ -25,7 +25,7 @@ import pandas as pd
 import xarray as xr
 from onnx.parser import parse_model
 
-locale.setlocale(locale.LC_ALL, "")  # that of the environment, which modules may look at
+locale.setlocale(locale.LC_ALL, "")  # from the environment, which modules may read
 import ndgather
 import ndgather.show
 from ndgather.cli import main
@@ -107,7 +107,7 @@ for one, other in zip(answers("C").splitlines(), of_machine.splitlines(), strict
 '''
 
 
-# The letters of Turkish, numbers and times of German; the order of letters takes long to compile.
+# Turkish letters, German numbers and times; compiling a collation order takes too long.
 SOURCE = "".join(
     f'LC_{category}\ncopy "{name}"\nEND LC_{category}\n'
     for category, name in {
@@ -123,7 +123,7 @@ SOURCE = "".join(
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Return a folder with a locale, and its name; C.UTF-8 where none can be made."""
+    """Return a folder with a locale and its name, or C.UTF-8 if the locale cannot be compiled."""
     folder = tmp_path_factory.mktemp("locales")
     (folder / "source").write_text(SOURCE)
     command = ["localedef", "--no-archive", "-c", "-i", folder / "source", "-f", "UTF-8"]
@@ -135,7 +135,7 @@ def made(tmp_path_factory):
     return folder, "xx.UTF-8" if exists else "C.UTF-8"
 
 
-def test_commands_say_and_write_the_same(made, tmp_path):
+def test_output_does_not_depend_on_the_locale(made, tmp_path):
     folder, name = made
     environment = {
         **{key: value for key, value in os.environ.items() if not key.startswith(("LC_", "LANG"))},
@@ -159,7 +159,7 @@ def test_commands_say_and_write_the_same(made, tmp_path):
     assert int(length) > 5000
 
 
-def test_a_locale_that_is_chosen_while_a_program_runs(made, monkeypatch, ndgather):
+def test_the_locale_may_change_at_run_time(made, monkeypatch, ndgather):
     folder, name = made
     head = '<ir_version: 8, opset_import: ["" : 16]>'
     model = parse_model(f"{head} same (float[N] x) => (float[N] y) {{ y = Identity(x) }}")

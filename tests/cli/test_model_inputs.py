@@ -1,4 +1,4 @@
-"""``ndgather run``: inputs from one archive, from a folder of test data, and made up."""
+"""``ndgather run``: inputs from an archive, from a folder of test data, and at random."""
 
 import json
 from pathlib import Path
@@ -30,14 +30,14 @@ def keep_output(place, number, array):
     (place / f"output_{number}.pb").write_bytes(content)
 
 
-def test_one_archive_holds_every_input(ndgather):
+def test_an_archive_holds_all_inputs(ndgather):
     np.savez("all.npz", data=np.load("data.npy"), indices=np.load("indices.npy"))
     outcome = ndgather(f"{RUN} --inputs all.npz --output picked=kept.npy")
     assert (outcome.status, outcome.err) == (0, "")
     np.testing.assert_array_equal(np.load("kept.npy"), PICKED, strict=True)
 
 
-def test_outputs_of_a_folder_are_compared(ndgather, test_data):
+def test_outputs_are_compared_with_the_folder(ndgather, test_data):
     keep_output(test_data, 0, PICKED)
     outcome = ndgather(f"{RUN} --inputs test_data_set_0")
     assert (outcome.status, outcome.err) == (0, "")
@@ -49,7 +49,7 @@ def test_outputs_of_a_folder_are_compared(ndgather, test_data):
     assert outcome.err.endswith("test_data_set_0: holds 3 outputs, and the model has 2\n")
 
 
-def test_an_output_that_differs_from_its_file_is_named(ndgather, test_data):
+def test_a_differing_output_is_named(ndgather, test_data):
     keep_output(test_data, 0, PICKED + np.array([0, 0, 5], np.int16))
     outcome = ndgather(f"{RUN} --inputs test_data_set_0")
     assert outcome.status == 1
@@ -59,7 +59,7 @@ def test_an_output_that_differs_from_its_file_is_named(ndgather, test_data):
     )
 
 
-def test_inputs_are_made_up_and_the_run_is_told_as_json(ndgather):
+def test_random_inputs_and_json_report(ndgather):
     outcome = ndgather(f"{RUN} --random 3 --size H=6 --size N=5 --json")
     assert (outcome.status, outcome.err) == (0, "")
     told = json.loads(outcome.out)
@@ -73,14 +73,14 @@ def test_quiet_prints_nothing(ndgather):
     assert (outcome.status, outcome.out, outcome.err) == (0, "", "")
 
 
-def test_a_size_that_the_model_does_not_leave_open_is_refused(ndgather):
+def test_an_unknown_size_is_an_error(ndgather):
     outcome = ndgather(f"{RUN} --random --size K=2")
     assert outcome.status == 1
     assert "the model has no size 'K'" in outcome.err
 
 
 @pytest.mark.parametrize("size", ["-1", "1.5", "two", "9" * 5000])
-def test_a_size_is_a_whole_number(ndgather, size):
+def test_a_size_must_be_an_integer(ndgather, size):
     outcome = ndgather(f"{RUN} --random --size N={size}")
     assert (outcome.status, outcome.out) == (2, "")
     assert f"argument --size: '{size}' is not a size" in outcome.err
@@ -93,8 +93,8 @@ CHAIN = """<ir_version: 8, opset_import: ["" : 16]>
     { p = MatMul(a, b)  q = MatMul(p, c)  y = Gather(q, at) }"""
 
 
-def test_sizes_that_the_model_does_not_take_are_refused_with_the_way_out(ndgather):
-    """The first product needs L = M, and the second P = Q; by default L and P are 16."""
+def test_unsuitable_random_sizes_lead_to_a_hint(ndgather):
+    """The products need L = M and P = Q; by default, L and P are 16."""
     onnx.save(parse_model(CHAIN), "model.onnx")
     outcome = ndgather(f"{RUN} --random")
     assert outcome.status == 1
@@ -103,7 +103,7 @@ def test_sizes_that_the_model_does_not_take_are_refused_with_the_way_out(ndgathe
     assert (outcome.status, outcome.err) == (0, "")
 
 
-def test_a_comparison_without_inputs_says_how_to_have_some(ndgather):
+def test_compare_without_inputs_explains_how_to_pass_them(ndgather):
     onnx.save(parse_model(CHAIN), "model.onnx")
     outcome = ndgather("compare model.onnx --runtime reference")
     assert (outcome.status, outcome.out) == (1, "")
@@ -111,8 +111,8 @@ def test_a_comparison_without_inputs_says_how_to_have_some(ndgather):
     assert outcome.err.endswith(ways)
 
 
-def test_random_inputs_do_not_read_large_tensors(folder, monkeypatch):
-    del folder  # where the model is written
+def test_random_inputs_do_not_read_external_data(folder, monkeypatch):
+    del folder  # the fixture writes the model
     table = numpy_helper.from_array(np.ones((3, 2**18), np.float32), "table")
     model = parse_model("""<ir_version: 8, opset_import: ["" : 16]>
         pick (int64[N] at) => (float[N, 262144] y) { y = Gather(table, at) }""")
@@ -132,7 +132,7 @@ TEXT = """<ir_version: 8, opset_import: ["" : 16]>
     { p = Gather(x, at)  r = Cast<to = 1>(rate)  q = Mul(p, r)  y = Mul(q, gain) }"""
 
 
-def test_a_number_or_a_list_is_an_input(ndgather):
+def test_numbers_and_lists_are_inputs(ndgather):
     onnx.save(parse_model(TEXT), "model.onnx")
     line = f"{RUN} --input x=[1,2.5,4] --input at=[2,0] --input rate=16000 --input gain=0.5"
     outcome = ndgather(f"{line} --output y=y.npy")
@@ -151,14 +151,14 @@ def test_a_number_or_a_list_is_an_input(ndgather):
         ("at=soon", "soon"),
     ],
 )
-def test_a_text_that_is_no_value_is_an_error(ndgather, text, error):
+def test_text_that_is_not_a_value_is_an_error(ndgather, text, error):
     onnx.save(parse_model(TEXT), "model.onnx")
     outcome = ndgather(f"{RUN} --random --input {text}")
     assert outcome.status == 1
     assert error in outcome.err
 
 
-# A type, a text, and the values that it stands for; None if an element of the type has no such.
+# A type, a text, and the values that it represents; None if the type cannot represent them.
 TEXTS = [
     ("int64", "1000001.5", None),
     ("int64", "1000000.0000001", None),
@@ -190,7 +190,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("kind", "text", "values"), TEXTS, ids=[f"{k} {t}" for k, t, _ in TEXTS])
-def test_a_text_is_exactly_a_value_of_the_type_or_refused(ndgather, kind, text, values):
+def test_text_must_be_exact_in_the_input_type(ndgather, kind, text, values):
     head = '<ir_version: 8, opset_import: ["" : 16]>'
     model = parse_model(f"{head} same ({kind}[N] x) => ({kind}[N] y) {{ y = Identity(x) }}")
     onnx.save(model, "model.onnx")
@@ -209,7 +209,7 @@ def test_a_text_is_exactly_a_value_of_the_type_or_refused(ndgather, kind, text, 
         assert found == values
 
 
-def test_integers_that_differ_are_not_within_a_tolerance(ndgather, folder):
+def test_tolerances_do_not_apply_to_integers(ndgather, folder):
     head = '<ir_version: 8, opset_import: ["" : 16]>'
     text = f"{head} same (int64[N] x) => (int64[N] y) {{ y = Identity(x) }}"
     onnx.save(parse_model(text), "model.onnx")
@@ -244,7 +244,7 @@ VALUES = [1000.0, 0.0, np.nan]
         ([np.inf, 0, np.nan], "--rtol 1", 0),
     ],
 )
-def test_outputs_are_compared_up_to_tolerances(ndgather, folder, expected, options, differs):
+def test_float_outputs_are_compared_with_tolerances(ndgather, folder, expected, options, differs):
     head = '<ir_version: 8, opset_import: ["" : 16]>'
     text = f"{head} same (float[N] x) => (float[N] y) {{ y = Identity(x) }}"
     onnx.save(parse_model(text), "model.onnx")
@@ -263,8 +263,8 @@ INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uin
 
 
 @pytest.mark.parametrize("dtype", [*INTEGERS, "bool", "str"])
-def test_outputs_that_are_no_floats_are_compared_exactly(ndgather, folder, dtype):
-    """Whatever the tolerances; integers differ by one, which floats may not see."""
+def test_other_outputs_are_compared_exactly(ndgather, folder, dtype):
+    """The integers differ by 1, which a comparison as floats would miss."""
     kind, most = ("string", 3) if dtype == "str" else (dtype, 1)
     if dtype in INTEGERS:
         most = np.iinfo(dtype).max
@@ -283,8 +283,8 @@ def test_outputs_that_are_no_floats_are_compared_exactly(ndgather, folder, dtype
         assert ("y[1] = " in outcome.err) == bool(status)
 
 
-def test_files_are_the_inputs_without_a_value_of_their_own_if_they_are_as_many(ndgather, folder):
-    """An input that the model has a value for comes first here."""
+def test_files_may_omit_inputs_with_initializers(ndgather, folder):
+    """The first input has an initializer."""
     helper, floats = onnx.helper, onnx.TensorProto.FLOAT
     graph = helper.make_graph(
         [helper.make_node("Mul", ["gain", "x"], ["y"])],

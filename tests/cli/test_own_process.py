@@ -1,4 +1,4 @@
-"""A run in a runtime that ends its process: the command says so, and leaves nothing behind."""
+"""Runtimes that crash or hang: the command reports it and leaves nothing behind."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from onnx.parser import parse_model
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="no such children")
 
-LIMIT_S = 20  # a second on an idle machine, and a minute or more if the signal had no effect
+LIMIT_S = 20  # one second on an idle machine; at least a minute if the signal has no effect
 
 RUNTIME = """
 import os, signal, time
@@ -36,7 +36,7 @@ def session(source, options):
 
 @pytest.fixture
 def command(folder):
-    """Start the command with a runtime that does `what` in a run."""
+    """Start the command with a runtime that executes `what` in a run."""
     (folder / "odd").mkdir()
     (folder / "odd" / "__init__.py").touch()
 
@@ -56,7 +56,7 @@ def command(folder):
         ("os._exit(0)", "exit status 0"),
     ],
 )
-def test_a_crash_is_an_error_of_one_line(command, what, how):
+def test_a_crash_is_a_one_line_error(command, what, how):
     with command(what) as process:
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (1, "")
@@ -65,14 +65,14 @@ def test_a_crash_is_an_error_of_one_line(command, what, how):
     )
 
 
-def test_what_a_runtime_prints_is_on_standard_error(command):
+def test_runtime_output_goes_to_standard_error(command):
     with command("print('printed'); os.write(2, b'warned'); return []", "--json") as process:
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (1, "")
     assert {"printed", "warned"} <= set(err.replace("warned", "warned\n").splitlines())
 
 
-def test_a_signal_ends_both(command, folder):
+def test_a_signal_ends_parent_and_child(command, folder):
     with command("time.sleep(60)") as process:
         runner = _started(folder)
         process.send_signal(signal.SIGINT)
@@ -81,7 +81,7 @@ def test_a_signal_ends_both(command, folder):
 
 
 BUSY = """signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-        time.sleep(60)"""  # as code in C, which runs no handler of Python
+        time.sleep(60)"""  # C code does not run Python signal handlers
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ BUSY = """signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTER
         (signal.SIGINT, 130, "ndgather run: interrupted"),
     ],
 )
-def test_a_signal_ends_a_runtime_that_never_returns(command, folder, number, status, text):
+def test_a_signal_ends_a_hanging_runtime(command, folder, number, status, text):
     with command(BUSY) as process:
         runner = _started(folder)
         start = time.monotonic()
@@ -112,7 +112,7 @@ FOR_EVER = """<ir_version: 8, opset_import: ["" : 16]>
 
 @pytest.fixture
 def for_ever(folder):
-    """Start a command on a model that loops for ever inside onnxruntime."""
+    """Start a command on a model with an endless loop in onnxruntime."""
     pytest.importorskip("onnxruntime")
     onnx.save(parse_model(FOR_EVER), "for_ever.onnx")
     np.save("x.npy", np.ones(3, np.float32))
@@ -163,7 +163,7 @@ def test_a_comparison_ends_after_its_timeout(for_ever):
     )
 
 
-def test_a_search_finds_inputs_on_which_a_runtime_does_not_end(for_ever):
+def test_search_finds_inputs_that_hang_a_runtime(for_ever):
     with for_ever("compare", "--timeout", "3", "--search", "1") as process:
         out, _ = process.communicate(timeout=60)
     assert process.returncode == 1
@@ -171,13 +171,13 @@ def test_a_search_finds_inputs_on_which_a_runtime_does_not_end(for_ever):
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "soon", "inf", "nan"])
-def test_a_timeout_is_a_number_of_seconds(ndgather, text):
+def test_timeout_must_be_a_positive_number(ndgather, text):
     outcome = ndgather(f"run model.onnx --timeout {text}")
     assert outcome.status == 2
     assert f"argument --timeout: '{text}' is not a positive number of seconds" in outcome.err
 
 
-def test_a_command_that_is_ended_while_it_writes_leaves_no_part_of_a_file(folder):
+def test_an_interrupted_write_leaves_no_partial_file(folder):
     code = (
         "import sys, time, numpy; from ndgather.cli import main; "
         "numpy.copyto = lambda *arrays, **options: time.sleep(60); sys.exit(main(sys.argv[1:]))"
@@ -188,21 +188,21 @@ def test_a_command_that_is_ended_while_it_writes_leaves_no_part_of_a_file(folder
         end = time.monotonic() + 60
         while not list(folder.glob("out/.ndgather-*.part")) and time.monotonic() < end:
             time.sleep(0.01)
-        time.sleep(0.2)  # from the making of the file to the copy
+        time.sleep(0.2)  # between creating the file and copying
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (143, "ndgather run: terminated by SIGTERM\n")
     assert not list((folder / "out").iterdir())
 
 
-def test_the_handler_of_the_caller_is_back_afterwards(ndgather):
+def test_the_signal_handler_is_restored(ndgather):
     before = signal.getsignal(signal.SIGTERM)
     assert ndgather("infer model.onnx").status == 0
     assert signal.getsignal(signal.SIGTERM) is before
 
 
 def _busy_children(process):
-    """Wait until a child of a process has computed for a while; return its children."""
+    """Wait until a child of a process has been busy for a while; return the children."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
         children = Path(f"/proc/{process}/task/{process}/children").read_text("ascii").split()
@@ -216,7 +216,7 @@ def _busy_children(process):
     raise AssertionError("it does not loop")
 
 
-def test_the_child_ends_with_its_parent(command, folder):
+def test_the_child_exits_with_its_parent(command, folder):
     with command("time.sleep(60)") as process:
         runner = _started(folder)
         process.kill()
@@ -226,7 +226,7 @@ def test_the_child_ends_with_its_parent(command, folder):
 
 @contextmanager
 def _started_command(*words, path=None):
-    """A command in a process, which is killed if it still runs."""
+    """Start a command in a process, which is killed if it is still running at the end."""
     with subprocess.Popen(
         [sys.executable, "-m", "ndgather", *words],
         env=os.environ if path is None else {**os.environ, "PYTHONPATH": path},

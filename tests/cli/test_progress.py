@@ -1,4 +1,4 @@
-"""Bars on a terminal: there on long runs, and nowhere else."""
+"""Progress bars appear only on terminals, and only for long runs."""
 
 import fcntl
 import os
@@ -32,7 +32,7 @@ RUN = "run model.onnx --input data=data.npy --input indices=indices.npy --accept
 
 @pytest.fixture
 def slow(folder):
-    """Runtimes that take two seconds, and none."""
+    """Runtimes that take two seconds and no time."""
     (folder / "odd").mkdir()
     (folder / "odd" / "__init__.py").touch()
     (folder / "odd" / "slow.py").write_text(SLOW.format(seconds=2))
@@ -41,7 +41,7 @@ def slow(folder):
 
 
 def on_terminal(folder, line):
-    """Run a command line on a terminal, and return what was written on standard error."""
+    """Run a command line on a terminal and return the text on standard error."""
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     words = [sys.executable, "-m", "ndgather", *line.split()]
@@ -54,14 +54,14 @@ def on_terminal(folder, line):
         try:
             while part := os.read(ours, 4096):
                 seen += part
-        except OSError:  # nobody has the other end any more
+        except OSError:  # the other end has been closed
             pass
         assert process.wait(60) == 0
     os.close(ours)
     return seen.decode()
 
 
-def test_a_long_run_shows_its_time_on_a_terminal_unless_it_is_quiet(slow):
+def test_a_long_run_shows_its_time_unless_quiet(slow):
     line = f"{RUN} odd.slow"
     with ThreadPoolExecutor() as pool:  # they mostly sleep
         seen, quiet = pool.map(lambda each: on_terminal(slow, each), (line, f"{line} --quiet"))
@@ -70,7 +70,7 @@ def test_a_long_run_shows_its_time_on_a_terminal_unless_it_is_quiet(slow):
     assert quiet == ""
 
 
-def test_a_short_run_has_none(slow):
+def test_a_short_run_has_no_bar(slow):
     assert "model.onnx: 00" not in on_terminal(slow, f"{RUN} odd.fast")
 
 

@@ -1,4 +1,4 @@
-"""``ndgather run``: what it prints, what it writes, and every way it refuses."""
+"""``ndgather run``: printed text, files and errors."""
 
 import re
 import subprocess
@@ -28,7 +28,7 @@ def info(name, kind, shape):
     return helper.make_tensor_value_info(name, kind, shape)
 
 
-def test_prints_a_row_for_each_output(ndgather):
+def test_each_output_has_a_row(ndgather):
     outcome = ndgather(GOOD)
 
     assert (outcome.status, outcome.err) == (0, "")
@@ -45,7 +45,7 @@ def test_prints_a_row_for_each_output(ndgather):
     )
 
 
-def test_keeps_the_named_output_only(ndgather, folder):
+def test_only_the_named_output_is_saved(ndgather, folder):
     outcome = ndgather(f"{GOOD} --output picked=kept.npy")
 
     assert outcome.status == 0
@@ -59,7 +59,7 @@ def test_keeps_the_named_output_only(ndgather, folder):
     assert more.endswith("int16")
 
 
-def test_keeps_every_output_in_a_folder_that_it_makes(ndgather, folder):
+def test_all_outputs_are_saved_in_a_new_folder(ndgather, folder):
     outcome = ndgather(f"{GOOD} --output-dir deep/results")
 
     assert outcome.status == 0
@@ -71,7 +71,7 @@ def test_keeps_every_output_in_a_folder_that_it_makes(ndgather, folder):
     np.testing.assert_array_equal(np.load("deep/results/more.npy"), PICKED + np.int16(1))
 
 
-def test_names_of_outputs_do_not_lead_out_of_the_folder(ndgather, folder):
+def test_output_names_cannot_escape_the_folder(ndgather, folder):
     save_model(
         "model.onnx",
         [helper.make_node("GatherND", ["data", "indices"], ["../../up:0"])],
@@ -83,7 +83,7 @@ def test_names_of_outputs_do_not_lead_out_of_the_folder(ndgather, folder):
     assert [path.name for path in (folder / "results").iterdir()] == [".._.._up_0.npy"]
 
 
-def test_outputs_whose_files_would_be_the_same_are_refused(ndgather, folder):
+def test_colliding_output_files_are_an_error(ndgather, folder):
     save_model(
         "model.onnx",
         [
@@ -104,7 +104,7 @@ def test_outputs_whose_files_would_be_the_same_are_refused(ndgather, folder):
     assert not (folder / "results").exists()
 
 
-def test_takes_onnx_tensors(ndgather, folder):
+def test_onnx_tensors_are_read(ndgather, folder):
     tensor = numpy_helper.from_array(np.load("indices.npy"))
     (folder / "indices.pb").write_bytes(tensor.SerializeToString())
 
@@ -113,7 +113,7 @@ def test_takes_onnx_tensors(ndgather, folder):
     np.testing.assert_array_equal(np.load("kept.npy"), PICKED, strict=True)
 
 
-def test_writes_an_onnx_tensor(ndgather, folder):
+def test_an_onnx_tensor_is_written(ndgather, folder):
     assert ndgather(f"{GOOD} --output picked=kept.pb").status == 0
 
     tensor = TensorProto.FromString((folder / "kept.pb").read_bytes())
@@ -189,7 +189,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("line", "text"), REFUSED.values(), ids=REFUSED)
-def test_refuses_in_one_line(ndgather, folder, line, text):
+def test_errors_fit_on_one_line(ndgather, folder, line, text):
     (folder / "empty.onnx").touch()
     np.save("flat.npy", np.array([0, 1]))
     np.save("triples.npy", np.array([[0, 1, 2]]))
@@ -202,7 +202,7 @@ def test_refuses_in_one_line(ndgather, folder, line, text):
     assert {path.name for path in folder.iterdir()} == before
 
 
-def test_refuses_a_model_of_an_unknown_operator(ndgather):
+def test_an_unknown_operator_is_an_error(ndgather):
     save_model(
         "model.onnx",
         [helper.make_node("NoSuch", ["data"], ["out"], domain="my.operators")],
@@ -220,7 +220,7 @@ def test_refuses_a_model_of_an_unknown_operator(ndgather):
     )
 
 
-def test_the_place_of_an_output_is_checked_before_the_work(ndgather, monkeypatch):
+def test_output_paths_are_checked_before_the_run(ndgather, monkeypatch):
     def run(*_):
         pytest.fail("the model ran")
 
@@ -231,7 +231,7 @@ def test_the_place_of_an_output_is_checked_before_the_work(ndgather, monkeypatch
     assert outcome.err.endswith("none/kept.npy: cannot be written: there is no folder none\n")
 
 
-def test_debug_gives_the_traceback_before_the_line(ndgather):
+def test_debug_prints_the_traceback_first(ndgather):
     line = "run model.onnx --input data=data.npy --input indices=bad.npy"
 
     outcome = ndgather(f"{line} --debug")
@@ -243,7 +243,7 @@ def test_debug_gives_the_traceback_before_the_line(ndgather):
     assert [text for text in lines if text.startswith("ndgather.errors.IndexOutOfBoundsError")]
 
 
-def test_says_what_to_install_where_onnx_is_not(folder):
+def test_missing_onnx_is_reported_with_the_extra(folder):
     code = (
         "import sys; sys.modules['onnx'] = None; from ndgather.cli import main; "
         "sys.exit(main(['run', 'model.onnx', '--runtime', 'reference']))"

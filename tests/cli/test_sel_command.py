@@ -1,4 +1,4 @@
-"""``ndgather sel``: a data set and a table of points in, a table of values out."""
+"""``ndgather sel``: look up values of a data set at the points of a table."""
 
 import re
 import sys
@@ -40,7 +40,7 @@ def data(folder):
     )
     data.to_netcdf("sst.nc", engine="h5netcdf")
     data.to_zarr("sst.zarr", consolidated=False)
-    with warnings.catch_warnings(action="ignore"):  # zarr's, that others may not know these
+    with warnings.catch_warnings(action="ignore"):  # zarr: dtypes without a spec
         data.to_zarr("whole.zarr", consolidated=True)
     (folder / "points.csv").write_text(POINTS)
     (folder / "near.csv").write_text(NEAR)
@@ -48,7 +48,7 @@ def data(folder):
 
 
 @pytest.mark.parametrize("place", ["sst.nc", "sst.zarr"])
-def test_the_table_gets_a_column_of_values(ndgather, data, folder, place):
+def test_values_become_a_column(ndgather, data, folder, place):
     outcome = ndgather(f"sel {place} points.csv -o out.csv")
 
     assert (outcome.status, outcome.err) == (0, "")
@@ -59,7 +59,7 @@ def test_the_table_gets_a_column_of_values(ndgather, data, folder, place):
     assert (folder / "out.csv").read_text().splitlines() == expected
 
 
-def test_the_table_in_the_help_is_the_one_that_is_written(ndgather, folder, capsys):
+def test_the_table_in_the_help_is_written(ndgather, folder, capsys):
     axes = {"time": [0, 1], "lat": [-10.0, 0.0, 10.0], "lon": np.arange(0.0, 360, 90)}
     sst = xr.DataArray(np.arange(24.0).reshape(2, 3, 4), axes, tuple(axes), "sst")
     sst.to_dataset().to_netcdf("sst.nc", engine="h5netcdf")
@@ -82,7 +82,7 @@ def test_a_url_is_read_over_http(ndgather, data, served):
     )
 
 
-def test_labels_between_those_of_the_data(ndgather, data):
+def test_methods_select_between_labels(ndgather, data):
     line = "sel sst.nc near.csv -o out.csv --period lon=360 --method"
     assert ndgather(f"{line} nearest").err == ""
     np.testing.assert_array_equal(
@@ -96,7 +96,7 @@ def test_labels_between_those_of_the_data(ndgather, data):
     np.testing.assert_array_equal(pd.read_csv("out.csv")["sst"].isna(), [True, False])
 
 
-def test_linear_is_what_interp_gives(ndgather, data):
+def test_linear_equals_interp(ndgather, data):
     assert ndgather("sel sst.nc near.csv -o out.csv --period lon=360 --method linear").err == ""
     table = pd.read_csv("near.csv", parse_dates=["time"])
     at = {
@@ -108,7 +108,7 @@ def test_linear_is_what_interp_gives(ndgather, data):
 
 
 @pytest.mark.parametrize("count", [6, 2, 1])
-def test_other_dimensions_give_a_row_for_each_label(ndgather, data, folder, count):
+def test_outer_writes_a_row_per_label(ndgather, data, folder, count):
     data.isel(time=slice(count)).to_zarr("short.zarr", consolidated=False)
     (folder / "stations.csv").write_text("lon,name,lat\n45,A,0\n315,B,20\n")
     line = "sel short.zarr stations.csv -o out.csv --variable sst --quiet"
@@ -126,7 +126,7 @@ def test_other_dimensions_give_a_row_for_each_label(ndgather, data, folder, coun
     np.testing.assert_array_equal(table["sst"].astype(np.float32), expected)
 
 
-def test_all_variables_that_have_the_coordinates(ndgather, data, folder):
+def test_all_variables_with_the_coordinates_are_read(ndgather, data, folder):
     (folder / "stations.csv").write_text("lat,lon\n20,315\n")
     assert (
         ndgather("sel sst.nc stations.csv -o out.csv --outer --variable depth --variable sst").err
@@ -135,7 +135,7 @@ def test_all_variables_that_have_the_coordinates(ndgather, data, folder):
     assert list(pd.read_csv("out.csv")) == ["lat", "lon", "time", "depth", "sst"]
 
 
-def test_parquet_in_and_out(ndgather, data):
+def test_parquet_is_read_and_written(ndgather, data):
     points = pd.read_csv("points.csv", parse_dates=["time"])
     points.to_parquet("points.parquet")
 
@@ -149,7 +149,7 @@ def test_parquet_in_and_out(ndgather, data):
     assert table["sst"].dtype == np.float32
 
 
-def test_netcdf_out(ndgather, data):
+def test_netcdf_is_written(ndgather, data):
     outcome = ndgather("sel sst.nc points.csv -o out.nc")
 
     assert (outcome.status, outcome.err) == (0, "")
@@ -251,7 +251,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("line", "text"), REFUSED.values(), ids=REFUSED)
-def test_refuses_in_one_line_and_keeps_the_old_file(ndgather, data, folder, line, text):
+def test_errors_fit_on_one_line_and_keep_the_old_file(ndgather, data, folder, line, text):
     (folder / "empty.csv").write_text("")
     (folder / "names.csv").write_text("name,latitudes\nA,3\n")
     (folder / "twice.csv").write_text("time,lat,lon,sst\n2010-07-01,0,45,1\n")
@@ -277,7 +277,7 @@ def column(name):
     return pd.read_csv("out.csv")[name].astype(np.float32).tolist()
 
 
-def test_columns_of_other_names_are_renamed(ndgather, data, folder):
+def test_rename_maps_columns_to_coordinates(ndgather, data, folder):
     (folder / "p.csv").write_text("when,latitude,lon\n2010-07-01,0,45\n")
     outcome = ndgather("sel sst.nc p.csv -o out.csv --rename latitude=lat --rename when=time")
     assert outcome.err == ""
@@ -297,7 +297,7 @@ def test_columns_of_other_names_are_renamed(ndgather, data, folder):
         (["2010-07-01T02:00+02:00", "2010-07-02T23:00-01:00"], ""),
     ],
 )
-def test_ways_to_write_a_time(ndgather, data, folder, times, option):
+def test_date_formats_are_parsed(ndgather, data, folder, times, option):
     rows = "".join(f"{time},0,45\n" for time in times)
     (folder / "p.csv").write_text(f"time,lat,lon\n{rows}")
     assert ndgather(f"sel sst.nc p.csv -o out.csv{option}").err == ""
@@ -305,7 +305,7 @@ def test_ways_to_write_a_time(ndgather, data, folder, times, option):
 
 
 @pytest.mark.parametrize("place", ["sst.nc", "sst.zarr"])
-def test_a_dry_run_says_what_would_be_read(ndgather, data, folder, place):
+def test_a_dry_run_reports_the_bytes_to_read(ndgather, data, folder, place):
     outcome = ndgather(f"sel {place} points.csv --dry-run")
     assert (outcome.status, outcome.err) == (0, "")
     assert outcome.out.startswith("sst: 3 points in 1 chunk: 768 B to decode, ")
@@ -314,7 +314,7 @@ def test_a_dry_run_says_what_would_be_read(ndgather, data, folder, place):
     assert ndgather(line).out.startswith("sst: 16 points in ")
 
 
-def test_a_missing_chunk_may_be_an_error(ndgather, data, folder):
+def test_missing_chunks_can_be_an_error(ndgather, data, folder):
     (folder / "sst.zarr" / "sst" / "c" / "0" / "0" / "0").unlink()
     for option in ("", " --missing-chunks fill"):
         assert ndgather(f"sel sst.zarr points.csv -o out.csv{option}").err == ""
@@ -326,7 +326,7 @@ def test_a_missing_chunk_may_be_an_error(ndgather, data, folder):
     assert "the chunk does not exist" in outcome.err
 
 
-def test_a_server_that_lists_nothing(ndgather, data, served):
+def test_a_server_may_not_list_files(ndgather, data, served):
     outcome = ndgather(f"sel {served}/sst.zarr points.csv -o out.csv")
     assert outcome.status == 1
     assert "the server does not list its files" in outcome.err
@@ -334,7 +334,7 @@ def test_a_server_that_lists_nothing(ndgather, data, served):
     assert "PROPFIND" not in outcome.err
 
 
-def test_options_of_the_wrong_form_are_a_usage_error(ndgather, data):
+def test_malformed_options_are_usage_errors(ndgather, data):
     outcome = ndgather("sel sst.nc points.csv -o out.csv --period 360")
     assert outcome.status == 2
     assert "'360' is not of the form NAME=LENGTH" in outcome.err
@@ -342,7 +342,7 @@ def test_options_of_the_wrong_form_are_a_usage_error(ndgather, data):
 
 @pytest.fixture
 def ship_track(folder, monkeypatch):
-    """The modules of the example and of its picture, with small model runs as samples."""
+    """The modules of the example and its picture, with small model runs as samples."""
     years = xr.date_range("1990", periods=12, freq="YS", calendar="360_day", use_cftime=True)
     axes = {"time": years, "latitude": np.linspace(15, 60, 10), "longitude": np.arange(225.0, 315)}
     values = np.random.default_rng(1).normal(280, 9, [len(axis) for axis in axes.values()])
@@ -359,7 +359,7 @@ def ship_track(folder, monkeypatch):
         del sys.modules[name]
 
 
-def test_commands_in_the_picture_are_those_that_ran(ship_track, ndgather, folder, capsys):
+def test_the_picture_shows_commands_that_ran(ship_track, ndgather, folder, capsys):
     example, picture = ship_track
     cities = example.climate_at_cities()
     ran = re.findall(r"^\$ (.*)$", capsys.readouterr().out, re.MULTILINE)
@@ -390,7 +390,7 @@ def test_commands_in_the_picture_are_those_that_ran(ship_track, ndgather, folder
 
 @pytest.fixture
 def groups(folder):
-    """Data in groups of groups.nc and groups.zarr: one in PRODUCT, one deeper; none of its own."""
+    """Files groups.nc and groups.zarr with data in PRODUCT and a deeper group, not at the root."""
     for group, value in (("PRODUCT", 1.0), ("PRODUCT/more", 2.0)):
         data = xr.Dataset({"no2": ("lat", [value, 0.0])}, {"lat": [1.0, 2.0]})
         data.to_netcdf("groups.nc", group=group, engine="h5netcdf", mode="a")
@@ -400,7 +400,7 @@ def groups(folder):
 
 
 @pytest.mark.parametrize("file", ["groups.nc", "groups.zarr"])
-def test_a_group_of_a_file(ndgather, groups, file):
+def test_a_group_of_a_file_is_read(ndgather, groups, file):
     places = {"{}/PRODUCT": 1.0, "{} --group PRODUCT": 1.0, "{}/PRODUCT --group more": 2.0}
     for place, value in {**places, "{}/PRODUCT/more": 2.0}.items():
         assert ndgather(f"sel {place.format(file)} p.csv -o out.csv").err == ""
@@ -423,7 +423,7 @@ def test_a_group_of_a_file(ndgather, groups, file):
 
 
 @pytest.mark.parametrize("file", ["groups.nc", "groups.zarr"])
-def test_groups_by_the_engine(groups, file):
+def test_the_engine_opens_groups(groups, file):
     options = {} if file.endswith("nc") else {"consolidated": False}
     with xr.open_datatree(file, engine="ndgather", **options) as tree:
         points = xr.DataArray([2.0, 1.0], dims="p")
@@ -433,7 +433,7 @@ def test_groups_by_the_engine(groups, file):
         assert tree["more"]["no2"].values.tolist() == [2.0, 0.0]
 
 
-def test_places_of_a_mesh_are_told_about_its_index(ndgather, folder):
+def test_mesh_locations_lead_to_a_hint_about_the_index(ndgather, folder):
     mesh = xr.Dataset({"v": ("cell", [1.0, 2.0])}, {"lat": ("cell", [1.0, 2.0])})
     mesh.assign_coords(lon=("cell", [3.0, 4.0])).to_netcdf("m.nc", engine="h5netcdf")
     (folder / "p.csv").write_text("lat,lon\n1,3\n")

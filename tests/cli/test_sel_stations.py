@@ -1,4 +1,4 @@
-"""``ndgather sel`` at stations: axes by their meaning, hints that never lead to a wrong number."""
+"""``ndgather sel`` at stations: meanings of axes, and hints that never lead to wrong values."""
 
 import re
 import shlex
@@ -14,7 +14,7 @@ import ndgather.arrays.xarray  # noqa: F401 - registers `.ndgather`
 README = Path(__file__).parents[2] / "README.md"
 LAT, LON = np.arange(90.0, -90.5, -15), np.arange(0.0, 360, 15)
 TIMES = pd.date_range("2020-12-31", periods=2, freq="6h")
-# Of stations: the name, latitude and longitude, and the row and column of the nearest label.
+# Stations: name, latitude, longitude, and the row and column of the nearest label.
 STATIONS = {
     "Quito": (-0.2, -78.5, 6, 19),
     "Honolulu": (21.3, -157.9, 5, 13),
@@ -24,7 +24,7 @@ STATIONS = {
 
 @pytest.fixture(params=["int16", "float32"])
 def era5(request, folder):
-    """A data set with the names, units and packing of ERA5 in era5.zarr and era5.nc."""
+    """A data set with names, units and packing as in ERA5, in era5.zarr and era5.nc."""
     dims = ("valid_time", "latitude", "longitude")
     values = 250 + np.arange(2 * len(LAT) * len(LON)).reshape(2, len(LAT), len(LON)) / 8
     data = xr.Dataset(
@@ -64,7 +64,7 @@ def column(number):
         ("y", "x", "time"),
     ],
 )
-def test_the_line_of_the_readme_works_on_a_file_of_era5(ndgather, era5, lat, lon, time):
+def test_the_readme_command_works_on_era5(ndgather, era5, lat, lon, time):
     line = re.search(r"^(?:\$ )?ndgather (sel (\S+) .*)$", README.read_text(), re.MULTILINE)
     place = Path(line[2])
     Path("era5").with_suffix(place.suffix).rename(place)
@@ -85,7 +85,7 @@ def test_command_and_accessor_agree(ndgather, era5):
         np.testing.assert_array_equal(found.values.ravel(), table["t2m"].astype("f4"))
 
 
-# The columns of a table, options, and what the error says.
+# The columns of a table, options, and the text of the error.
 WRONG = {
     "swapped": (
         {"lat": column(1), "lon": column(0)},
@@ -129,7 +129,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("columns", "options", "text"), WRONG.values(), ids=WRONG)
-def test_what_is_wrong_is_said_and_hints_work(ndgather, era5, columns, options, text):
+def test_errors_name_the_cause_and_hints_work(ndgather, era5, columns, options, text):
     if columns.get("time") == ["2035"] * 3:
         columns = columns | {"time": ["2035-01-01"] * 3}
     write("s.csv", **columns)
@@ -163,9 +163,7 @@ def test_what_is_wrong_is_said_and_hints_work(ndgather, era5, columns, options, 
         ("x", "degrees_east", 350, 5, 365.0),
     ],
 )
-def test_hints_about_longitudes_lead_to_the_right_place(
-    ndgather, folder, name, units, first, label, value
-):
+def test_longitude_hints_select_the_right_label(ndgather, folder, name, units, first, label, value):
     lon = np.arange(first, first + (20.0 if units else 360.0), 1 if units else 45)
     coord = xr.DataArray(lon, dims=name, attrs={"units": units})
     xr.Dataset({"v": (name, lon)}, {name: coord}).to_netcdf("g.nc", engine="h5netcdf")
@@ -178,7 +176,7 @@ def test_hints_about_longitudes_lead_to_the_right_place(
 
 
 @pytest.mark.parametrize("calendar", ["noleap", "360_day"])
-def test_times_of_other_calendars_are_before_or_after_the_grid(ndgather, folder, calendar):
+def test_out_of_range_times_in_other_calendars_are_reported(ndgather, folder, calendar):
     axis = xr.date_range("2020-12-01", periods=3, calendar=calendar, use_cftime=True)
     xr.Dataset({"v": ("time", np.arange(3.0))}, {"time": axis}).to_netcdf("c.nc", engine="h5netcdf")
     for text, where in (("2035-01-01", "after the last"), ("1900-01-01", "before the first")):
@@ -188,7 +186,7 @@ def test_times_of_other_calendars_are_before_or_after_the_grid(ndgather, folder,
             assert f"time[1] = {text} 00:00:00 is {where} time of the grid, 2020-12-0" in error
 
 
-def test_what_is_no_data_set_names_the_way(ndgather, era5, folder):
+def test_an_unreadable_data_set_has_a_hint(ndgather, era5, folder):
     write("s.csv", lat=column(0), lon=column(1))
     for place in ("era5.nc/t2m", "era5.zarr/t2m", "era5.zarr/t2m/"):
         error = ndgather(f"sel {place} s.csv -o out.csv --outer --method nearest").err
@@ -202,7 +200,7 @@ def test_what_is_no_data_set_names_the_way(ndgather, era5, folder):
         assert f"{name}: cannot be read: it is not a data set (allowed: netCDF, zarr, Geo" in error
 
 
-def test_the_data_set_is_never_replaced(ndgather, era5, folder):
+def test_the_data_set_is_never_overwritten(ndgather, era5, folder):
     write("p.csv", lat=column(0), lon=column(1))
     before = (folder / "era5.nc").read_bytes()
     refused = ndgather("sel era5.nc p.csv -o ./era5.nc --method nearest --outer")
@@ -211,7 +209,7 @@ def test_the_data_set_is_never_replaced(ndgather, era5, folder):
     assert (folder / "era5.nc").read_bytes() == before
 
 
-def test_a_column_of_texts_and_a_method_for_each_column(ndgather, folder):
+def test_string_columns_and_a_method_per_column(ndgather, folder):
     xr.Dataset(
         {"t": (("station", "time"), np.arange(6.0).reshape(2, 3))},
         {"station": ["AAA", "BBB"], "time": pd.date_range("2020-01-01", periods=3)},
@@ -235,7 +233,7 @@ def test_a_column_of_texts_and_a_method_for_each_column(ndgather, folder):
 
 
 @pytest.mark.parametrize("form", ["%-d/%-m/%Y", "%s", "%", "mixed", "%d/%m/%Y %Q", "d.m.Y"])
-def test_formats_of_dates_that_are_none(ndgather, era5, form):
+def test_invalid_date_formats_are_errors(ndgather, era5, form):
     write("s.csv", lat=column(0), lon=column(1), time=["29/3/2020"] * 3)
     outcome = ndgather(
         f"sel era5.nc s.csv -o out.csv --date-format {shlex.quote(form)}".replace(" %Q", "%Q")
@@ -247,7 +245,7 @@ def test_formats_of_dates_that_are_none(ndgather, era5, form):
 
 @pytest.fixture
 def rasters(folder):
-    """Rasters of one number per pixel: around the earth in degrees, and a map in metres."""
+    """Rasters with distinct pixels: a global one in degrees, and a map in meters."""
     rasterio = pytest.importorskip("rasterio")
     for name, crs, transform in (
         ("earth.tif", "EPSG:4326", rasterio.Affine(1, 0, 0, 0, -1, 90)),
@@ -261,7 +259,7 @@ def rasters(folder):
 
 @pytest.mark.parametrize("option", ["", "--period x=360", "--period lon=360"])
 @pytest.mark.parametrize("names", ["x,y", "lon,lat", "longitude,latitude"])
-def test_rasters_in_degrees_go_around(ndgather, folder, rasters, names, option):
+def test_global_rasters_wrap_around(ndgather, folder, rasters, names, option):
     (folder / "p.csv").write_text(f"{names}\n-10,0.5\n350.0,0.5\n")
     assert ndgather(f"sel earth.tif p.csv -o out.csv --method nearest {option}").err == ""
     assert pd.read_csv("out.csv")["earth"].tolist() == [32390, 32390]
@@ -277,7 +275,7 @@ def test_rasters_in_degrees_go_around(ndgather, folder, rasters, names, option):
     ],
 )
 @pytest.mark.parametrize("missing", ["", "--missing nan"])
-def test_degrees_into_a_map_are_named_as_such(ndgather, folder, rasters, columns, options, missing):
+def test_degrees_for_projected_rasters_fail(ndgather, folder, rasters, columns, options, missing):
     (folder / "p.csv").write_text(f"{columns}\n13.4,52.5\n12.0,52.0\n")
     outcome = ndgather(f"sel map.tif p.csv -o out.csv --method nearest {options} {missing}")
     if missing and "lon" not in columns:
@@ -302,7 +300,7 @@ def test_degrees_into_a_map_are_named_as_such(ndgather, folder, rasters, columns
         ({"offset": 1.0}, 6.0),
     ],
 )
-def test_packed_values_are_unpacked_or_refused(ndgather, folder, attrs, value):
+def test_packed_values_are_unpacked_or_an_error(ndgather, folder, attrs, value):
     h5py = pytest.importorskip("h5py")
     with h5py.File("p.nc", "w") as file:
         data = file.create_dataset("t", data=np.arange(12, dtype="i2").reshape(3, 4))

@@ -1,4 +1,4 @@
-"""``ndgather sel`` on drawn tables and data sets: values, or one line that says why not."""
+"""``ndgather sel`` on drawn tables and data sets: values, or a one-line error."""
 
 import csv
 import gzip
@@ -126,7 +126,7 @@ def run(line):
 
 @settings(max_examples=min(settings.default.max_examples, 400))
 @given(st.data())
-def test_a_table_of_values_or_one_line_that_says_why_not(data):
+def test_drawn_calls_write_a_table_or_a_one_line_error(data):
     stored = data.draw(data_sets())
     table = data.draw(tables(stored["v"].dims))
     method = data.draw(st.sampled_from(METHODS))
@@ -170,7 +170,7 @@ LATITUDES = [0.0, 1.0, 2.0, 3.0]
 
 @pytest.fixture
 def data(folder):
-    """A data set in d.nc whose values are the latitude and ten times the longitude."""
+    """A data set in d.nc whose values are the latitude plus ten times the longitude."""
     lon = np.arange(0.0, 360.0, 30.0)
     grid = xr.DataArray(np.add.outer(LATITUDES, 10 * lon), {"lat": LATITUDES, "lon": lon})
     grid["lon"].attrs["units"] = "degrees_east"
@@ -210,7 +210,7 @@ KEPT = [
 
 
 @pytest.mark.parametrize("text", KEPT)
-def test_columns_come_back_byte_for_byte(ndgather, data, text):
+def test_columns_are_copied_byte_for_byte(ndgather, data, text):
     written(text)
     assert ndgather("sel d.nc p.csv -o out.csv --variable w").err == ""
     out = Path("out.csv").read_bytes().decode()
@@ -240,7 +240,7 @@ def test_columns_come_back_byte_for_byte(ndgather, data, text):
         ("p.csv", "--encoding utf-16", "lat,é\n1,ü\n", "utf-16"),
     ],
 )
-def test_text_of_other_forms(ndgather, data, name, options, text, encoding):
+def test_text_dialects_are_read(ndgather, data, name, options, text, encoding):
     written(text, name, encoding)
     output = "out" + Path(name).suffix
     assert ndgather(f"sel d.nc {name} -o {output} --variable w {options}").err == ""
@@ -253,7 +253,7 @@ def test_text_of_other_forms(ndgather, data, name, options, text, encoding):
     ]
 
 
-def test_compressed_text_and_standard_input(ndgather, data, monkeypatch):
+def test_compressed_text_and_standard_input_are_read(ndgather, data, monkeypatch):
     text = "lat,id\n1,00123\n"
     Path("p.csv.gz").write_bytes(gzip.compress(text.encode()))
     expected = "lat,id,w\n1,00123,1.0\n"
@@ -265,13 +265,13 @@ def test_compressed_text_and_standard_input(ndgather, data, monkeypatch):
         assert gzip.decompress(content).decode() == expected
     assert ndgather("sel d.nc p.csv.gz -o out.csv.gz --variable w").err == ""
     assert Path("out.csv.gz").read_bytes() == content
-    assert content[3:8] == bytes(5)  # of RFC 1952: no name, and no time
+    assert content[3:8] == bytes(5)  # RFC 1952: no name and no time
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     assert ndgather("sel d.nc - -o out.csv --variable w").err == ""
     assert Path("out.csv").read_text() == expected
 
 
-def test_from_text_to_other_text_and_to_parquet(ndgather, data):
+def test_text_is_converted_to_other_formats(ndgather, data):
     written('lat,id,text\n1,00123,"a\tb"\n2,,NA\n')
     assert ndgather("sel d.nc p.csv -o out.tsv --variable w").err == ""
     assert Path("out.tsv").read_text() == 'lat\tid\ttext\tw\n1\t00123\t"a\tb"\t1.0\n2\t\tNA\t2.0\n'
@@ -285,7 +285,7 @@ def test_from_text_to_other_text_and_to_parquet(ndgather, data):
     }
 
 
-def test_columns_of_parquet_keep_their_types(ndgather, data):
+def test_parquet_columns_keep_their_types(ndgather, data):
     table = pa.table(
         {
             "lat": pa.array([1.0, 3.0]),
@@ -347,7 +347,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("text", "options", "error"), REFUSED.values(), ids=REFUSED)
-def test_text_that_is_not_understood_names_its_row(ndgather, data, text, options, error):
+def test_errors_in_text_name_the_row(ndgather, data, text, options, error):
     written(text)
     outcome = ndgather(f"sel d.nc p.csv -o out.csv --variable w {options}")
     assert (outcome.status, outcome.err.count("\n")) == (1, 1)
@@ -381,7 +381,7 @@ def times(folder):
         *("2020/1", "--", "2020-01-02T06:30 noon", "02.01.20", "2020-01-02,5", "1e3", "0"),
     ],
 )
-def test_what_is_no_time_names_its_row(ndgather, times, text):
+def test_invalid_times_name_the_row(ndgather, times, text):
     written(text_of([["time"], ["2020-01-01"], [text]]))
     for options in ("", "--method nearest", "--method nearest --missing nan"):
         outcome = ndgather(f"sel t.nc p.csv -o out.csv {options}")
@@ -397,7 +397,7 @@ def test_what_is_no_time_names_its_row(ndgather, times, text):
         *("2020-01-02T00:00Z", "2020-01-02T02:00+02:00", "2020-01-02 00:00-0000"),
     ],
 )
-def test_ways_to_write_one_time(ndgather, times, text):
+def test_equivalent_times_are_equal(ndgather, times, text):
     written(text_of([["time"], [text]]))
     assert ndgather("sel t.nc p.csv -o out.csv").err == ""
     assert pd.read_csv("out.csv")["v"].tolist() == [1.0]
@@ -405,8 +405,8 @@ def test_ways_to_write_one_time(ndgather, times, text):
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin", "+05:30"])
-def test_times_of_parquet_are_those_of_utc(ndgather, times, zone, unit):
-    """Of texts of CSV with the same offset, too."""
+def test_parquet_times_are_utc(ndgather, times, zone, unit):
+    """CSV texts with the same offset are converted to UTC as well."""
     found = pd.DatetimeIndex(TIMES[[2, 0]], tz="UTC").as_unit(unit)
     column = pa.array([each.value // 10**9 for each in found], pa.int64()).cast(pa.timestamp("s"))
     pq.write_table(pa.table({"time": column.cast(pa.timestamp(unit, zone))}), "p.parquet")
@@ -422,7 +422,7 @@ CALENDARS = ["noleap", "360_day", "all_leap", "julian", "standard"]
 
 
 @pytest.mark.parametrize("calendar", CALENDARS)
-def test_times_of_the_calendar_of_the_axis(ndgather, folder, calendar):
+def test_times_use_the_calendar_of_the_axis(ndgather, folder, calendar):
     axis = xr.date_range("2001-02-27", periods=6, calendar=calendar, use_cftime=True)
     xr.Dataset({"v": ("time", np.arange(6.0))}, {"time": axis}).to_netcdf("c.nc", engine="h5netcdf")
     decoded = {} if calendar != "standard" else {"decode": True}
@@ -440,7 +440,7 @@ def test_times_of_the_calendar_of_the_axis(ndgather, folder, calendar):
     assert "time[1] = '2001-02-31' is not a time" in error
 
 
-def test_a_series_of_another_calendar_in_every_kind_of_table(ndgather, folder):
+def test_other_calendars_work_in_every_format(ndgather, folder):
     axis = xr.date_range("2001-02-27", periods=3, calendar="noleap", use_cftime=True)
     xr.Dataset({"v": (("time", "lat"), np.zeros((3, 2)))}, {"time": axis, "lat": [0, 1]}).to_netcdf(
         "c.nc", engine="h5netcdf"
@@ -451,7 +451,7 @@ def test_a_series_of_another_calendar_in_every_kind_of_table(ndgather, folder):
     assert pd.read_parquet("out.parquet")["time"].tolist() == [str(each) for each in axis]
 
 
-# Labels, the options, and what is found: values, or the beginning of an error.
+# Labels, options, and the expected values or the start of an error.
 FAR = {
     "inside": ("lat", ["0.4", "2.6"], "", [0.0, 3.0]),
     "half a step": ("lat", ["-0.5", "3.5"], "", [0.0, 3.0]),
@@ -469,9 +469,7 @@ FAR = {
 
 
 @pytest.mark.parametrize(("name", "labels", "options", "expected"), FAR.values(), ids=FAR)
-def test_the_nearest_label_is_at_most_half_a_step_outside(
-    ndgather, data, name, labels, options, expected
-):
+def test_nearest_extends_half_a_step_past_the_end(ndgather, data, name, labels, options, expected):
     written(text_of([[name], *([label] for label in labels)]))
     method = "" if "--method" in options else "--method nearest"
     outcome = ndgather(f"sel d.nc p.csv -o out.csv --variable w {method} {options}")
@@ -482,7 +480,7 @@ def test_the_nearest_label_is_at_most_half_a_step_outside(
         np.testing.assert_array_equal(pd.read_csv("out.csv")["w"], expected)
 
 
-# An axis, and the labels that are half a step outside, as a decimal says it; steps differ.
+# An axis with unequal steps, and the labels half a step past its ends, as decimal text.
 UNEVEN = {
     "rising": ([0.0, 1, 3, 7], "-0.5", "9"),
     "falling": ([7.0, 3, 1, 0], "-0.5", "9"),
@@ -493,7 +491,7 @@ UNEVEN = {
 
 
 @pytest.mark.parametrize(("axis", "low", "high"), UNEVEN.values(), ids=UNEVEN)
-def test_half_a_step_is_that_of_the_nearer_end(ndgather, folder, axis, low, high):
+def test_half_a_step_depends_on_the_nearer_end(ndgather, folder, axis, low, high):
     data = xr.Dataset({"v": ("x", np.arange(float(len(axis))))}, {"x": axis})
     data.to_netcdf("d.nc", engine="h5netcdf")
     line = "sel d.nc p.csv -o out.csv --method nearest"
@@ -506,7 +504,7 @@ def test_half_a_step_is_that_of_the_nearer_end(ndgather, folder, axis, low, high
         assert f"p.csv: x[0] = {label} is more than half a step outside of x" in ndgather(line).err
 
 
-def test_the_way_out_leads_to_the_right_longitude(ndgather, folder):
+def test_the_hint_selects_the_right_longitude(ndgather, folder):
     lon = np.arange(0.0, 360.0, 5.0)
     xr.Dataset({"v": ("longitude", lon)}, {"longitude": lon}).to_netcdf("g.nc", engine="h5netcdf")
     written("longitude\n10\n-78\n")
@@ -520,7 +518,7 @@ def test_the_way_out_leads_to_the_right_longitude(ndgather, folder):
 
 
 @pytest.mark.parametrize("method", ["", "--method nearest", "--method linear"])
-def test_longitudes_that_go_around_are_seen(ndgather, data, method):
+def test_global_longitudes_are_detected(ndgather, data, method):
     written("lat,lon\n1,-30\n2,330\n3,-180\n0,360\n")
     assert ndgather(f"sel d.nc p.csv -o out.csv --variable v {method}").err == ""
     assert pd.read_csv("out.csv")["v"].tolist() == [3301.0, 3302.0, 1803.0, 0.0]
@@ -532,12 +530,12 @@ def test_longitudes_that_go_around_are_seen(ndgather, data, method):
     )
 
 
-# As CF writes the units of longitudes, and others.
+# The units of longitudes in the CF conventions, and other units.
 EAST = ["degrees_east", "degree_east", "degree_E", "degrees_E", "degreeE", "degreesE"]
 
 
 @pytest.mark.parametrize("units", [*EAST, "degrees_north", "degrees", "DEGREES_EAST", ""])
-def test_only_units_of_longitudes_go_around(ndgather, folder, units):
+def test_only_longitude_units_are_periodic(ndgather, folder, units):
     lon = xr.DataArray(np.arange(0.0, 360.0, 90.0), dims="x", attrs={"units": units})
     xr.Dataset({"v": ("x", lon.values)}, {"x": lon}).to_netcdf("u.nc", engine="h5netcdf")
     written("x\n-90\n")
@@ -550,7 +548,7 @@ def test_only_units_of_longitudes_go_around(ndgather, folder, units):
 
 
 @pytest.mark.parametrize("units", ["degrees_east", "m"])
-def test_longitudes_of_a_part_of_the_circle_do_not_go_around(ndgather, folder, units):
+def test_regional_longitudes_are_not_periodic(ndgather, folder, units):
     lon = xr.DataArray(np.arange(0.0, 11.0), dims="lon", attrs={"units": units})
     xr.Dataset({"v": ("lon", lon.values)}, {"lon": lon}).to_netcdf("r.nc", engine="h5netcdf")
     written("lon\n-75\n")
@@ -561,14 +559,14 @@ def test_longitudes_of_a_part_of_the_circle_do_not_go_around(ndgather, folder, u
         )
         assert ndgather(f"{line} linear {options}").err == ""
         assert pd.read_csv("out.csv")["v"].isna().all()
-    written("lon\n355\n-5\n365\n")  # the last one only if they go around
+    written("lon\n355\n-5\n365\n")  # 365 is valid only if the axis is periodic
     assert ndgather("sel r.nc p.csv -o out.csv --missing nan").err == ""
     assert pd.read_csv("out.csv")["v"].isna().all()
     assert ndgather("sel r.nc p.csv -o out.csv --missing nan --period lon=360").err == ""
     assert pd.read_csv("out.csv")["v"].tolist()[2] == 5.0
 
 
-def test_the_gap_of_a_region_across_zero(ndgather, folder):
+def test_a_region_across_zero_has_a_gap(ndgather, folder):
     lon = [0.0, 1.0, 2.0, 358.0, 359.0]
     xr.Dataset({"v": ("lon", lon)}, {"lon": lon}).to_netcdf("z.nc", engine="h5netcdf")
     written("lon\n-1.2\n180\n")
@@ -579,19 +577,19 @@ def test_the_gap_of_a_region_across_zero(ndgather, folder):
     assert pd.read_csv("out.csv")["v"][0] == 359.0
 
 
-def test_dates_of_another_year(ndgather, times):
+def test_dates_outside_the_axis_have_a_hint(ndgather, times):
     for text in ("2021-01-01", "1900-01-01"):
         written(f"time\n2020-01-02\n{text}\n")
         line = "sel t.nc p.csv -o out.csv --method nearest"
         error = ndgather(line).err
         end = "before the first" if text < "2020" else "after the last"
         assert f"p.csv: time[1] = {text} is {end} time of the grid, 2020-01-0" in error
-        assert "--tolerance" not in error  # it would take the value of another year
+        assert "--tolerance" not in error  # it would select a value from a different year
         assert ndgather(f"{line} {re.search('write (--.*) for', error)[1]}").err == ""
         assert pd.read_csv("out.csv")["v"].isna().tolist() == [False, True]
     written("time\n2020-01-04T12:00\n2020-01-04T12:01\n")
     assert "time[1] = " in ndgather(line).err
-    if versions.order(pd.__version__) < [3]:  # its times end in 2262
+    if versions.order(pd.__version__) < [3]:  # older versions cannot represent times after 2262
         return
     written("time\n9999-12-31\n")
     assert "write --missing nan" in ndgather(line).err
@@ -599,7 +597,7 @@ def test_dates_of_another_year(ndgather, times):
     assert pd.read_csv("out.csv")["v"].isna().all()
 
 
-def test_the_labels_that_were_taken(ndgather, data, times):
+def test_add_labels_writes_label_and_distance(ndgather, data, times):
     written("id,lat,lon\na,0.4,-40\nb,2.75,359\n")
     line = "-o out.csv --variable v --method nearest --add-labels"
     assert ndgather(f"sel d.nc p.csv {line}").err == ""
@@ -615,7 +613,7 @@ def test_the_labels_that_were_taken(ndgather, data, times):
 
 
 @pytest.mark.parametrize("method", ["nearest", "linear"])
-def test_a_label_that_is_missing_has_no_distance(ndgather, folder, method):
+def test_a_missing_label_has_no_distance(ndgather, folder, method):
     for axis in ("noleap", "lat", "time"):
         xr.Dataset({"v": (axis, np.arange(float(len(AXES[axis]))))}, {axis: AXES[axis]}).to_netcdf(
             "m.nc", engine="h5netcdf"
@@ -628,7 +626,7 @@ def test_a_label_that_is_missing_has_no_distance(ndgather, folder, method):
             assert out[f"{axis}_distance"].isna().tolist() == [text == "" for text in texts]
 
 
-def test_a_column_may_be_left_alone(ndgather, data):
+def test_keep_copies_a_column(ndgather, data):
     written("lat,lon\n1,here\n")
     assert "lon[0] = 'here' is not a number" in ndgather("sel d.nc p.csv -o out.csv").err
     assert ndgather("sel d.nc p.csv -o out.csv --keep lon --variable w").err == ""
@@ -641,13 +639,13 @@ def test_a_column_may_be_left_alone(ndgather, data):
     assert ndgather("sel d.nc p.csv -o out.csv --outer --keep lonely").err == ""
 
 
-def test_hints_about_names_with_spaces_can_be_typed(ndgather, data):
+def test_hints_quote_names_with_spaces(ndgather, data):
     written("lat, lon\n1,2\n")
     error = ndgather("sel d.nc p.csv -o out.csv --outer").err
     assert error.rstrip().endswith("with --keep ' lon'); write --rename ' lon=lon'")
 
 
-def test_a_coordinate_of_all_data_is_not_contradicted(ndgather, folder):
+def test_a_scalar_coordinate_must_match(ndgather, folder):
     data = xr.Dataset({"v": ("lat", np.arange(3.0))}, {"lat": [0.0, 1, 2]})
     data = data.assign_coords(time=TIMES[0], level=850.0, name="run 1")
     data.to_netcdf("s.nc", engine="h5netcdf")
@@ -661,7 +659,7 @@ def test_a_coordinate_of_all_data_is_not_contradicted(ndgather, folder):
         assert ndgather(f"sel s.nc p.csv -o out.csv --keep {name}").err == ""
 
 
-def test_positions_on_a_dimension_without_labels(ndgather, folder):
+def test_dimensions_without_labels_are_indexed_by_position(ndgather, folder):
     values = np.arange(24.0).reshape(4, 3, 2)
     xr.Dataset({"v": (("time", "y", "x"), values)}, {"time": TIMES}).to_netcdf(
         "n.nc", engine="h5netcdf"
@@ -674,7 +672,7 @@ def test_positions_on_a_dimension_without_labels(ndgather, folder):
         assert re.search(r"x\[0\] = .* is ", ndgather("sel n.nc p.csv -o out.csv").err)
 
 
-def test_latitudes_of_two_dimensions_are_explained(ndgather, folder):
+def test_two_dimensional_latitudes_are_explained(ndgather, folder):
     grid = np.arange(6.0).reshape(2, 3)
     data = xr.Dataset(
         {"v": (("y", "x"), grid)}, {"lat": (("y", "x"), grid), "lon": (("y", "x"), grid)}
@@ -684,7 +682,7 @@ def test_latitudes_of_two_dimensions_are_explained(ndgather, folder):
     error = ndgather("sel c.nc p.csv -o out.csv --method nearest").err
     assert "coordinate lat has the dimensions (y, x)" in error
     assert "set_xindex(['lat', 'lon'], xarray.indexes.NDPointIndex)" in error
-    written("y,x,lat,lon\n1,1,9,9\n")  # y and x select, and the others are kept
+    written("y,x,lat,lon\n1,1,9,9\n")  # y and x select; the other columns are copied
     assert ndgather("sel c.nc p.csv -o out.csv").err == ""
     assert Path("out.csv").read_text() == "y,x,lat,lon,v\n1,1,9,9,4.0\n"
 
@@ -699,7 +697,7 @@ AXIS_TEXTS = {
 
 
 @pytest.mark.parametrize("name", AXIS_TEXTS)
-def test_text_is_read_as_labels_of_the_axis(ndgather, folder, name):
+def test_text_is_converted_to_the_label_type(ndgather, folder, name):
     axis, texts, others = AXIS_TEXTS[name]
     xr.Dataset({"v": ("x", [0.0, 1.0])}, {"x": axis}).to_netcdf("d.nc", engine="h5netcdf")
     for missing in ("", "--missing nan"):
@@ -713,8 +711,8 @@ def test_text_is_read_as_labels_of_the_axis(ndgather, folder, name):
 
 @pytest.mark.parametrize("dtype", ["int64", "uint64", "int8"])
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_integers_beside_missing_ones_keep_their_digits(ndgather, folder, suffix, dtype):
-    """Of labels that float64 would round to others of the axis."""
+def test_integers_beside_missing_values_keep_their_digits(ndgather, folder, suffix, dtype):
+    """float64 would round the labels to other labels of the axis."""
     most = np.iinfo(dtype).max
     axis, labels = [most - 1, most], [most, None, most - 1, None if most < 2**53 else most - 2]
     data = xr.Dataset({"v": ("x", [0.0, 1.0])}, {"x": np.array(axis, dtype)})
@@ -738,7 +736,7 @@ def test_integers_beside_missing_ones_keep_their_digits(ndgather, folder, suffix
         assert bool(re.search(text, error)) == (most > 2**53), error
 
 
-def test_a_coordinate_of_all_data_in_single_precision(ndgather, folder):
+def test_a_scalar_coordinate_may_have_single_precision(ndgather, folder):
     data = xr.Dataset({"v": ("lat", np.arange(3.0))}, {"lat": [0.0, 1, 2]})
     data.assign_coords(sigma=np.float32(0.995)).to_netcdf("s.nc", engine="h5netcdf")
     written("lat,sigma\n1,0.995\n")
@@ -747,7 +745,7 @@ def test_a_coordinate_of_all_data_in_single_precision(ndgather, folder):
     assert "sigma[0] = '0.9951' is not the sigma" in ndgather("sel s.nc p.csv -o out.csv").err
 
 
-def test_times_of_another_calendar_that_are_missing_or_added(ndgather, folder):
+def test_missing_times_in_other_calendars(ndgather, folder):
     axis = AXES["noleap"]
     data = xr.Dataset({"v": ("noleap", np.arange(3.0)), "start": ("noleap", np.array(axis))})
     data.assign_coords(noleap=axis).to_netcdf("c.nc", engine="h5netcdf")
@@ -761,7 +759,7 @@ def test_times_of_another_calendar_that_are_missing_or_added(ndgather, folder):
             assert out[name][1] == str(axis[1])
 
 
-def test_a_variable_that_is_called_point(ndgather, folder):
+def test_a_variable_may_be_called_point(ndgather, folder):
     data = xr.Dataset(
         {"point": ("lat", [1.0, 2.0]), "point_": ("lat", [3.0, 4.0])}, {"lat": [0, 1]}
     )

@@ -1,4 +1,4 @@
-"""Where the text of a command goes: places that take none, few letters, or no colours."""
+"""Output streams: full, closed, with a limited encoding, and terminals."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ def run(line, **options):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize("line", [INFER, "check model.onnx"])
-def test_a_place_that_is_full_is_an_error_of_one_line(folder, line):
+def test_a_full_device_is_a_one_line_error(folder, line):
     with Path("/dev/full").open("w") as full:
         done = run(line, stdout=full)
 
@@ -35,7 +35,7 @@ def test_a_place_that_is_full_is_an_error_of_one_line(folder, line):
 
 
 @pytest.mark.parametrize("line", [INFER, "--help"])
-def test_a_reader_that_goes_away_gets_no_traceback(folder, line):
+def test_a_broken_pipe_has_no_traceback(folder, line):
     reading, writing = os.pipe()
     os.close(reading)
     try:
@@ -44,12 +44,12 @@ def test_a_reader_that_goes_away_gets_no_traceback(folder, line):
         os.close(writing)
 
     assert done.stderr == ""
-    # argparse is content with help that it could not print, if nothing is left in a buffer.
+    # argparse ignores errors when it prints help, unless text is left in a buffer.
     assert done.returncode in ({0, 1} if line == "--help" else {1})
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX")
-def test_a_closed_place_is_none(folder):
+def test_closed_standard_output_is_not_an_error(folder):
     command = " ".join(map(str, (*PYTHON, INFER)))
     done = subprocess.run(
         ["/bin/sh", "-c", f"{command} >&-"], check=False, stderr=subprocess.PIPE, text=True
@@ -61,7 +61,7 @@ def test_a_closed_place_is_none(folder):
 
 @pytest.fixture
 def strange(folder):
-    """A model whose names break lines, clear the screen, and have letters that ASCII has not."""
+    """A model with names that break lines, clear the screen and contain non-ASCII characters."""
     graph = helper.make_graph(
         [helper.make_node("GatherND", ["data", "at"], [NAME], name=NAME, batch_dims=1)],
         "g",
@@ -81,7 +81,7 @@ def strange(folder):
 GOOD = "run strange.onnx --input data=data.npy --input at="
 
 
-def test_names_neither_break_lines_nor_command_the_terminal(strange, ndgather):
+def test_names_cannot_control_the_terminal(strange, ndgather):
     done = ndgather(f"{GOOD}at.npy")
     assert done.status == 0
     assert done.out.splitlines()[1].startswith("o\\nX\\x1b[2Jé  (3,)")
@@ -96,7 +96,7 @@ def test_names_neither_break_lines_nor_command_the_terminal(strange, ndgather):
     assert "o\\nX\\x1b[2Jé" in found.out
 
 
-def test_letters_that_a_place_has_not_are_escaped(strange):
+def test_unencodable_characters_are_escaped(strange):
     done = run(
         f"{GOOD}at.npy", stdout=subprocess.PIPE, env={**os.environ, "PYTHONIOENCODING": "ascii"}
     )

@@ -1,4 +1,4 @@
-"""Types of columns, missing values and row formats: digits stay, or the format is refused."""
+"""Column types, missing values and line formats: digits are kept, or the format is refused."""
 
 import csv
 import datetime
@@ -27,7 +27,7 @@ from tests.cli.test_sel_tables import run
 
 BIG = 2**60 + 1
 ZONE = "Europe/Berlin"
-# Types of Arrow, values, and whether netCDF has them: also beside missing ones, alone, or never.
+# Arrow types, values, and netCDF support: also beside missing values, only without them, or never.
 TYPES = {
     "int8": (pa.int8(), [-5, 7], "always"),
     "int64": (pa.int64(), [-3, 2**53], "always"),
@@ -55,7 +55,7 @@ TYPES = {
     "struct": (pa.struct({"a": pa.int64()}), [{"a": 1}, {"a": 2}], "never"),
 }
 
-# The same for values of a data set: with 8-byte integers, beside labels that are missing.
+# The same for the values of a data set: with 8-byte integers, and beside missing labels.
 VALUES = {
     "i1": ([-5, 7], "always"),
     "i4": ([2**31 - 1, -9], "always"),
@@ -73,18 +73,18 @@ def is_held(held, has_missing):
 
 
 def texts(values):
-    """Return the cells of CSV for values of Python."""
+    """Return the CSV cells for Python values."""
     return ["" if value is None else str(value) for value in values]
 
 
 def as_python(values):
-    """Return the values that a reader of netCDF gives, missing ones as None."""
+    """Return the values of a netCDF variable as Python objects, with None for missing values."""
     return [None if pd.isna(value) else value for value in values]
 
 
 @settings(max_examples=min(settings.default.max_examples, 150))
 @given(st.data())
-def test_digits_stay_or_the_format_is_refused(data):
+def test_digits_are_kept_or_the_format_is_refused(data):
     name = data.draw(st.sampled_from([*TYPES]))
     dtype = data.draw(st.sampled_from([*VALUES]))
     suffix = data.draw(st.sampled_from(["csv", "parquet", "nc"]))
@@ -117,7 +117,7 @@ def test_digits_stay_or_the_format_is_refused(data):
             assert table["v"].to_pylist() == found
         elif suffix == "csv":
             rows = [*csv.DictReader(io.StringIO(Path("o.csv").read_text(), newline=""))]
-            if name == "duration":  # pandas writes days, too
+            if name == "duration":  # pandas also writes days
                 cells = [None if not row["kept"] else pd.Timedelta(row["kept"]) for row in rows]
                 assert cells == kept.to_pylist()
             elif kind not in (pa.float16(), pa.float32()) and "zone" not in name:
@@ -127,9 +127,9 @@ def test_digits_stay_or_the_format_is_refused(data):
         else:
             with h5py.File("o.nc") as file:
                 for variable in file.values():
-                    is_float16 = variable.dtype == np.float16  # which netCDF does not have
+                    is_float16 = variable.dtype == np.float16  # not supported by netCDF
                     assert not is_float16
-            # Nanoseconds do not reach back to 1600.
+            # Nanoseconds cannot represent 1600.
             times = xr.coders.CFDatetimeCoder(time_unit="s")
             with xr.open_dataset("o.nc", engine="netcdf4", decode_times=times) as out:
                 assert as_python(out["v"].values.tolist()) == found
@@ -142,7 +142,7 @@ def test_digits_stay_or_the_format_is_refused(data):
 
 
 def words(*line, given=b""):
-    """Run a command line in a process of its own, with bytes on standard input."""
+    """Run a command line in a separate process, with bytes on standard input."""
     return subprocess.run(
         [sys.executable, "-m", "ndgather", *line], check=False, capture_output=True, input=given
     )
@@ -156,7 +156,7 @@ def grid(folder):
     return folder
 
 
-def test_netcdf_has_no_two_columns_of_one_name_and_no_folders(grid, ndgather):
+def test_netcdf_column_names_are_checked(grid, ndgather):
     for header in ("id,id", "a/b,id", ",id"):
         Path("p.csv").write_text(f"lat,{header}\n1,2,3\n")
         assert "o.nc: cannot be written: a netCDF column" in ndgather("sel d.nc p.csv -o o.nc").err
@@ -164,7 +164,7 @@ def test_netcdf_has_no_two_columns_of_one_name_and_no_folders(grid, ndgather):
         assert Path("o.csv").read_text() == f"lat,{header},v\n1,2,3,1.0\n"
 
 
-def test_a_table_between_pipes(grid):
+def test_tables_are_piped(grid):
     text = "lat,id\n1,007\n3,\n"
     done = words("sel", "d.nc", "-", "-o", "-", "--json", given=text.encode())
     assert done.returncode == 0
@@ -178,7 +178,7 @@ def test_a_table_between_pipes(grid):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_a_pipe_that_is_full_or_closed(grid):
+def test_full_and_closed_pipes(grid):
     Path("p.csv").write_text("lat\n1\n")
     line = [sys.executable, "-m", "ndgather", "sel", "d.nc", "p.csv", "-o", "-"]
     with Path("/dev/full").open("w") as full:
@@ -193,7 +193,7 @@ def test_a_pipe_that_is_full_or_closed(grid):
     assert (done.returncode, done.stderr) == (1, "")
 
 
-def test_the_summary_as_json(grid, ndgather):
+def test_json_prints_the_summary(grid, ndgather):
     Path("p.csv").write_text("lat\n1\n2\n")
     summary = json.loads(ndgather("sel d.nc p.csv -o o.csv --json").out)
     assert summary.pop("seconds") > 0
@@ -213,17 +213,17 @@ def test_a_dry_run_counts_the_table(grid, ndgather):
             rf"p.csv: {count} rows, .* with the labels; memory at most .* in total", last
         )
     more = plans[1]["memory_bytes"] - plans[0]["memory_bytes"]
-    assert more > 9_990 * (100 + 8)  # the text, and a label
+    assert more > 9_990 * (100 + 8)  # the text and a label
 
 
-def test_cells_of_any_length(grid, ndgather):
+def test_cells_may_have_any_length(grid, ndgather):
     polygon = "POLYGON((" + ",".join(f"{i}.1 {i}.2" for i in range(20_000)) + "))"
     Path("p.csv").write_text(f'lat,geometry\n1,"{polygon}"\n')
     assert ndgather("sel d.nc p.csv -o o.csv").err == ""
     assert Path("o.csv").read_text() == f'lat,geometry,v\n1,"{polygon}",1.0\n'
 
 
-# How lines of a table are written; rows are more than are read at once.
+# Line formats of a table, which has more rows than a block.
 FORMS = {
     "plain": ("{},{}\n", ","),
     "quoted": ('{},"{}, and more"\n', ","),
@@ -240,7 +240,7 @@ FORMS = {
         *(("quoted", output) for output in ("o.tsv", "o.csv.gz", "o.parquet", "o.nc")),
     ],
 )
-def test_a_table_of_many_blocks(grid, ndgather, form, output):
+def test_tables_of_many_blocks_are_complete(grid, ndgather, form, output):
     line, separator = FORMS[form]
     rows = [(i % 4, f"s{i}") for i in range(20_000)]
     content = line.format("lat", "id") + "".join(line.format(*row) for row in rows)
@@ -258,7 +258,7 @@ def test_a_table_of_many_blocks(grid, ndgather, form, output):
 
 
 @pytest.mark.parametrize("far", [8_192, 19_999])
-def test_errors_name_rows_of_later_blocks(grid, ndgather, far):
+def test_errors_name_rows_in_later_blocks(grid, ndgather, far):
     rows = ["1,a"] * 20_000
     cases = {"x,a": f"lat[{far}] = 'x' is not a number", "1": f"row[{far}] = '1' has 1 field"}
     for bad, text in cases.items():
@@ -274,8 +274,8 @@ def test_errors_name_rows_of_later_blocks(grid, ndgather, far):
     )
 
 
-def test_integers_and_times_of_blocks_that_differ(folder, ndgather):
-    """One block has missing or small labels, and another one large labels or times with a zone."""
+def test_types_that_differ_between_blocks(folder, ndgather):
+    """One block has missing or small labels, another has large labels or times with a zone."""
     axis = np.array([1, BIG, BIG + 1])
     xr.Dataset({"v": ("n", [0.0, 1.0, 2.0])}, {"n": axis}).to_netcdf("n.nc", engine="h5netcdf")
     texts = [*[1, ""] * 6_000, *[BIG + 1, BIG] * 6_000]

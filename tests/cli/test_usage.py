@@ -1,4 +1,4 @@
-"""The command itself: help, version, what is not understood, and what it loads."""
+"""The command itself: help, version, usage errors and imports."""
 
 import logging
 import os
@@ -17,14 +17,14 @@ COMMANDS = ("sel", "checked", "run", "check", "infer", "compare", "convert")
 INFER = "infer model.onnx -o out.onnx"
 
 
-def test_version(ndgather):
+def test_version_is_printed(ndgather):
     outcome = ndgather("--version")
     assert (outcome.status, outcome.err) == (0, "")
     assert outcome.out == f"ndgather {package.__version__}\n"
 
 
 @pytest.mark.parametrize("line", ["--version", "sel --help"])
-def test_only_the_command_that_is_named_is_imported(line):
+def test_only_the_given_command_is_imported(line):
     code = (
         "import sys; from ndgather.cli import main\n"
         f"try: main({line.split()})\n"
@@ -41,14 +41,7 @@ def test_only_the_command_that_is_named_is_imported(line):
         assert len(imported) <= 25
 
 
-def test_the_module_is_the_command():
-    ran = subprocess.run(
-        [sys.executable, "-m", "ndgather", "--help"], check=True, capture_output=True, text=True
-    )
-    assert ran.stdout.startswith("usage: ndgather ")
-
-
-def test_the_help_lists_the_commands_on_one_screen(ndgather, monkeypatch):
+def test_help_lists_the_commands_on_one_screen(ndgather, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     lines = ndgather("--help").out.splitlines()
     assert len(lines) <= 24
@@ -58,7 +51,7 @@ def test_the_help_lists_the_commands_on_one_screen(ndgather, monkeypatch):
     assert lines[start + 7] == ""
 
 
-def test_without_a_command_the_help_is_shown(ndgather):
+def test_help_is_printed_without_a_command(ndgather):
     outcome = ndgather("")
     assert (outcome.status, outcome.out) == (2, "")
     assert outcome.err == ndgather("--help").out
@@ -136,7 +129,7 @@ MISUSED = {
 
 
 @pytest.mark.parametrize(("line", "text"), MISUSED.values(), ids=MISUSED)
-def test_misuse_is_explained_with_the_usage(ndgather, line, text):
+def test_usage_errors_are_explained(ndgather, line, text):
     outcome = ndgather(line)
 
     assert (outcome.status, outcome.out) == (2, "")
@@ -156,14 +149,14 @@ STATUSES = {
 }
 
 
-def test_run_and_compare_have_their_options_in_the_same_words():
+def test_run_and_compare_describe_options_alike():
     run, compare = (
         {name: (each.help, each.type) for name, each in parser._option_string_actions.items()}
         for parser in map(command_parser, ("run", "compare"))
     )
     shared = run.keys() & compare.keys()
     assert {"--random", "--runtime", "--provider", "--timeout", "--json"} <= shared
-    for option in shared - {"--runtime"}:  # which takes one name, or several
+    for option in shared - {"--runtime"}:  # accepts one name or several
         texts = [
             re.split(" \\(default|; for all runtimes|, and print the", x[option][0])[0]
             for x in (run, compare)
@@ -174,14 +167,14 @@ def test_run_and_compare_have_their_options_in_the_same_words():
 
 @pytest.mark.parametrize(("line", "status"), STATUSES.values(), ids=STATUSES)
 def test_exit_statuses(ndgather, line, status):
-    """130 and 143 are tested in test_own_process, those of compare in test_comparison."""
+    """See test_own_process.py for 130 and 143, and test_comparison.py for compare."""
     model = onnx.load("model.onnx")
     del model.graph.node[1:], model.graph.output[1:], model.graph.initializer[:]
     onnx.save(model, "gather.onnx")
     assert ndgather(line).status == status
 
 
-def test_the_help_says_what_exit_statuses_mean(ndgather):
+def test_help_explains_the_exit_statuses(ndgather):
     words = ndgather("--help").out.split("exit status:")[1].replace(":", "").split()
     assert {"0", "1", "2", "130", "143"} <= set(words)
 
@@ -195,7 +188,7 @@ def test_threads_are_set(ndgather):
         package.set_num_threads(before)
 
 
-def test_the_package_is_the_command_too(folder):
+def test_the_package_runs_the_command(folder):
     done = subprocess.run(
         [sys.executable, "-m", "ndgather", *INFER.split()],
         check=False,
@@ -207,7 +200,7 @@ def test_the_package_is_the_command_too(folder):
     assert (folder / "out.onnx").exists()
 
 
-def test_a_run_says_where_and_how_long(ndgather):
+def test_verbose_logs_the_run(ndgather):
     line = "run model.onnx --input data=data.npy --input indices=indices.npy --runtime reference"
     silent, spoken = ndgather(line), ndgather(f"{line} --verbose")
     assert silent.err == ""
@@ -217,18 +210,18 @@ def test_a_run_says_where_and_how_long(ndgather):
 
 
 @pytest.mark.parametrize("command", ["check", "infer", "convert --opset 14 -o m.onnx"])
-def test_every_command_takes_it(ndgather, command):
+def test_every_command_accepts_verbose(ndgather, command):
     assert "unrecognized" not in ndgather(f"{command} model.onnx --verbose").err
 
 
-def test_nothing_stays_on_the_logger(ndgather):
+def test_the_logger_is_restored(ndgather):
     before = list(logging.getLogger("ndgather").handlers)
     ndgather("check model.onnx --verbose")
     assert logging.getLogger("ndgather").handlers == before
 
 
-def test_modules_of_the_working_folder_are_not_imported(folder):
-    """Neither by the command nor by the process that it starts."""
+def test_modules_in_the_working_folder_are_not_imported(folder):
+    """This also holds for the process that the command starts."""
     Path("onnx.py").write_text("open('ran', 'w')")
     line = "run model.onnx --input data=data.npy --input indices=indices.npy --timeout 99"
     done = subprocess.run(

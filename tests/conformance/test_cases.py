@@ -1,4 +1,4 @@
-"""The cases are sound, and the package is right on all of them."""
+"""The cases are correct, and the package is right on all of them."""
 
 import re
 from collections import Counter
@@ -19,7 +19,7 @@ from tests.definitions import reference
 from tests.definitions.calls import PublicCall, bad_entries, expected
 from tests.operators.loops import LOOPS
 
-pytest.importorskip("ml_dtypes")  # its cases have narrow dtypes
+pytest.importorskip("ml_dtypes")  # for cases with narrow dtypes
 
 CASES = load()
 MOST_FOR_LOOPS = 50_000
@@ -30,7 +30,7 @@ def is_native(case):
 
 
 def row_of(case):
-    """Return the specification of the operator of a case."""
+    """Return the row of the operator of a case."""
     wanted = (case.operator.name, case.operator.domain, case.operator.version)
     return next(row for row in ROWS if (row.name, row.domain, row.since) == wanted)
 
@@ -41,7 +41,7 @@ def test_there_are_at_least_120_cases_and_their_names_are_unique():
     assert [name for name, count in counts.items() if count > 1] == []
 
 
-def test_cases_of_every_expectation_and_of_every_kind_of_refusal():
+def test_every_expectation_and_error_kind_has_cases():
     kinds = Counter(type(case.expected) for case in CASES)
     refusals = Counter(case.expected.kind for case in CASES if isinstance(case.expected, Refusal))
     assert set(kinds) == {Value, Refusal, Undefined}
@@ -54,7 +54,7 @@ def test_every_kind_of_operator_has_cases():
     assert kinds == set(OPERATOR_KINDS)
 
 
-def test_every_rule_says_something_and_where_it_is_written():
+def test_every_rule_has_a_text_and_a_source():
     address = re.compile(r"https://\S+|help\(ndgather\.\w+\)")
     bad = [
         str(case)
@@ -64,12 +64,12 @@ def test_every_rule_says_something_and_where_it_is_written():
     assert bad == []
 
 
-def test_every_report_is_a_public_address():
+def test_every_report_is_a_public_url():
     bad = [str(case) for case in CASES if case.report and not case.report.startswith("https://")]
     assert bad == []
 
 
-def test_a_quoted_sentence_stands_in_the_specification():
+def test_quotations_are_in_the_specification():
     onnx = pytest.importorskip("onnx")
     quoted = {(case.rule.source, case.rule.text): case for case in CASES if case.rule.quoted}
     assert len(quoted) >= 20
@@ -90,7 +90,7 @@ def indices_of(case):
 
 
 def loops_of(case):
-    """Return what the plain loops make of a case, and its bad index entries where they count."""
+    """Return the result of the plain loops for a case, and its out-of-bounds entries, if any."""
     row = None if is_native(case) else row_of(case)
     if row is not None and row.definition is not None:
         return LOOPS[row.name](**arrays_of(case), **case.attributes)
@@ -135,7 +135,7 @@ def loops_of(case):
     ],
     ids=str,
 )
-def test_an_expected_value_is_that_of_the_plain_loops(case):
+def test_expected_values_match_plain_loops(case):
     wanted = [result(choice.array()) for choice in case.expected.choices]
     assert result(loops_of(case)) in wanted
 
@@ -145,20 +145,20 @@ def test_an_expected_value_is_that_of_the_plain_loops(case):
     [case for case in CASES if case.expected == Refusal(kind="index")],
     ids=str,
 )
-def test_an_expected_index_error_is_one_of_the_plain_loops(case):
+def test_expected_index_errors_match_plain_loops(case):
     if not is_native(case) and row_of(case).definition is not None:
         with pytest.raises(IndexError):
             loops_of(case)
         return
     asked = call_of(case)
     if not is_native(case) and not row_of(case).index_rule.negative and (asked.indices < 0).any():
-        return  # the loops count from the end
+        return  # the loops accept negative indices
     if asked.scatters:
         with pytest.raises(IndexError):
             loops_of(case)
     elif asked.indices.size <= MOST_FOR_LOOPS:
         with suppress(IndexError):
-            loops_of(case)  # asserts that an index is bad
+            loops_of(case)  # asserts that an index is out of bounds
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -167,6 +167,6 @@ def test_ndgather_is_right(case):
     assert (answer.verdict, answer.reason) == (Verdict.RIGHT, "")
 
 
-def test_the_functions_of_operators_are_those_of_their_rows():
+def test_functions_match_the_kinds_of_the_rows():
     wanted = {row.name: row.kind.value for row in ROWS if row.definition is None}
     assert wanted == FUNCTIONS

@@ -1,4 +1,4 @@
-"""The files are what README.md says, and can be read with nothing but a parser of JSON."""
+"""The files match README.md, and a JSON parser is enough to read them."""
 
 import json
 import re
@@ -38,7 +38,7 @@ def tensors(case):
 
 
 @EACH_FILE
-def test_a_file_follows_the_schema_and_names_its_rules(path):
+def test_files_follow_the_schema_and_define_their_rules(path):
     schema = json.loads((FOLDER / "schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.Draft202012Validator(schema).validate(contents(path))
@@ -47,7 +47,7 @@ def test_a_file_follows_the_schema_and_names_its_rules(path):
     assert {case["rule"] for case in cases} == set(rules)
 
 
-def test_the_schema_refuses_what_is_not_described():
+def test_the_schema_refuses_undescribed_fields():
     schema = json.loads((FOLDER / "schema.json").read_text())
     valid = jsonschema.Draft202012Validator(schema).is_valid
     content = contents(FOLDER / "cases" / "onnx-gather-nd.json")
@@ -62,7 +62,7 @@ def test_the_schema_refuses_what_is_not_described():
     assert not valid(content | {"format": 2})
 
 
-def test_the_example_of_the_readme_is_a_case():
+def test_the_readme_example_is_a_case():
     (example,) = re.findall(r"```json\n(.*?)```", README, re.DOTALL)
     example = json.loads(example)
     content = contents(FOLDER / "cases" / "onnx-gather-nd.json")
@@ -71,7 +71,7 @@ def test_the_example_of_the_readme_is_a_case():
     assert example.keys() == content.keys()
 
 
-def test_the_readme_counts_and_lists_what_there_is():
+def test_the_readme_lists_all_files_and_counts():
     assert f"\n{len(CASES)} calls" in README
     layouts = [tensor for case in CASES for tensor in case["inputs"] if "layout" in tensor]
     assert len(layouts) == 19
@@ -81,7 +81,7 @@ def test_the_readme_counts_and_lists_what_there_is():
         assert any(path.match(glob) for glob in re.findall(r"`([\w*-]+\.json)`", README))
 
 
-# what values may hold
+# allowed values
 
 FORMATS = {  # of struct, most significant byte first
     "int8": ">b",
@@ -100,7 +100,7 @@ HALF_BYTES = {"int4": range(-8, 8), "uint4": range(16)}
 
 
 def holds(dtype, value):
-    """Whether a dtype has exactly this value, and every parser of JSON reads it without loss."""
+    """Return whether a dtype represents a value exactly, as does every JSON parser."""
     if dtype == "string":
         return isinstance(value, str)
     if dtype == "bool":
@@ -118,7 +118,7 @@ def holds(dtype, value):
         return value in HALF_BYTES[dtype]
     if dtype == "bfloat16":
         return struct.pack(">f", value)[2:] == b"\0\0" and holds("float32", value)
-    if dtype.startswith("float8"):  # has few numbers: all are among those of float16
+    if dtype.startswith("float8"):  # all of its values are also float16
         return holds("float16", value)
     if "int" in dtype and not isinstance(value, int):
         return False
@@ -126,14 +126,14 @@ def holds(dtype, value):
 
 
 def width(dtype):
-    """Return how many hexadecimal digits an element has."""
+    """Return the number of hexadecimal digits of an element."""
     return 2 * {"bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1}.get(
         dtype, struct.calcsize(FORMATS.get(dtype, ">0s"))
     )
 
 
 @EACH_FILE
-def test_elements_are_exact_and_as_many_as_the_shape_says(path):
+def test_elements_are_exact_and_match_the_shape(path):
     for case in contents(path)["cases"]:
         for tensor in tensors(case):
             dtype, count = tensor["dtype"], prod(tensor["shape"])
@@ -164,7 +164,7 @@ def test_a_layout_does_not_change_elements():
                 assert all(len(set(row)) == 1 for row in rows), case["name"]
 
 
-# a reader that knows README.md alone
+# a reader that is based only on README.md
 
 
 def sequence(tensor):
@@ -178,7 +178,7 @@ def sequence(tensor):
 
 
 def elements(tensor):
-    """Return the elements as bits, or as they are written if Python does not have the type."""
+    """Return the elements as bits, or as written if Python lacks the type."""
     if "bits" in tensor:
         return tensor["bits"]
     values = sequence(tensor) if "sequence" in tensor else tensor["values"]
@@ -195,7 +195,7 @@ def integers(tensor):
 
 
 def gather_nd(data, indices, batch_dims):
-    """Return the shape and the elements of the result, one tuple of indices after the other."""
+    """Return the shape and elements of the result, computed one index tuple at a time."""
     *lead, depth = indices["shape"]
     inner = data["shape"][batch_dims + depth :]
     found, from_data, of_indices = [], elements(data), integers(indices)
@@ -216,7 +216,7 @@ GATHERS = [
 ]
 
 
-def test_there_are_many_cases_to_read():
+def test_there_are_many_gather_nd_cases():
     assert len(GATHERS) > 80
 
 
@@ -234,7 +234,7 @@ def test_plain_loops_reproduce_the_result(case):
     assert elements(wanted) == found
 
 
-# the sketch of the README, with a runtime of its own
+# the sketch in the README, with a separate runtime
 
 RUNTIME = """
 const NARROW = ["float8_e4m3fn", "float8_e5m2", "int4", "uint4"];
@@ -280,7 +280,7 @@ def by_node(folder, change):
 
 
 @pytest.mark.skipif(NODE is None, reason="it runs the sketch by node")
-def test_the_sketch_of_the_readme_tells_right_from_wrong(tmp_path):
+def test_the_readme_sketch_tells_right_from_wrong(tmp_path):
     assert by_node(tmp_path, "") == []
     wrong = by_node(tmp_path, ".reverse()")
     assert any(line.startswith("onnx-GatherND-13/example-1: found ") for line in wrong)

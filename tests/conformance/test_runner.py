@@ -1,6 +1,6 @@
 """The runner: verdicts, libraries in child processes, the command and the page.
 
-Other libraries are asked by the command alone. Here stand-ins play their part.
+Only the command runs other libraries; these tests replace them with stand-ins.
 """
 
 import json
@@ -20,7 +20,7 @@ from conformance.report import as_markdown
 from conformance.runner import LibraryFailedError, run_apart, run_here
 from conformance.verdicts import refused, result
 
-pytest.importorskip("ml_dtypes")  # its cases have narrow dtypes
+pytest.importorskip("ml_dtypes")  # for cases with narrow dtypes
 
 CASES = load()
 BY_NAME = {case.name: case for case in CASES}
@@ -56,7 +56,7 @@ NAN = BY_NAME["onnx-GatherND-13/bits/float32-signalling-nan"]
         (OPEN, result(np.array([[10, 0]], np.float32)), Verdict.RIGHT),
         (OPEN, result(np.array([[10, 7]], np.float32)), Verdict.WRONG_VALUE),
         (NUMBERS, result(np.array([11], np.int32)), Verdict.RIGHT),
-        (NUMBERS, result(np.array([5], np.int32)), Verdict.WRONG_VALUE),  # it is an index
+        (NUMBERS, result(np.array([5], np.int32)), Verdict.WRONG_VALUE),  # 5 is only an index
         (OPEN, Outcome(what="crashed", text="SIGSEGV"), Verdict.CRASH),
         (CHOICE, result(np.array([1, 8, 3], np.float32)), Verdict.RIGHT),
         (CHOICE, result(np.array([1, 9, 3], np.float32)), Verdict.RIGHT),
@@ -64,7 +64,7 @@ NAN = BY_NAME["onnx-GatherND-13/bits/float32-signalling-nan"]
         (NAN, result(np.array([np.nan], np.float32)), Verdict.WRONG_VALUE),
     ],
 )
-def test_verdicts(case, outcome, verdict):
+def test_outcomes_have_the_right_verdicts(case, outcome, verdict):
     found, reason = judge(case, outcome)
     assert found is verdict
     assert bool(reason) == (verdict is not Verdict.RIGHT)
@@ -80,11 +80,11 @@ def test_verdicts(case, outcome, verdict):
         Outcome(what="crashed", text="SIGABRT"),
     ],
 )
-def test_an_outcome_survives_the_way_between_processes(outcome):
+def test_outcomes_survive_serialization(outcome):
     assert pickle.loads(pickle.dumps(outcome)) == outcome
 
 
-def test_texts_are_the_same_in_every_type_that_holds_them():
+def test_strings_are_equal_in_every_dtype():
     texts = ["a", "", "\u00e9"]
     arrays = [np.array(texts, kind) for kind in ("U", "O", np.dtypes.StringDType())]
     stored = [text.encode() for text in texts]
@@ -93,7 +93,7 @@ def test_texts_are_the_same_in_every_type_that_holds_them():
     assert result(arrays[0]).elements == tuple(texts)
 
 
-def test_byte_order_is_no_part_of_a_result():
+def test_byte_order_does_not_affect_results():
     assert result(np.arange(3, dtype=">i4")) == result(np.arange(3, dtype="<i4"))
 
 
@@ -115,7 +115,7 @@ STAND_IN = """
         if case.name.endswith("example-2"):
             os.abort()
         if case.name.endswith("example-3") and len(before) > 1:
-            os.abort()  # only after others: what an earlier case has broken
+            os.abort()  # only after other cases, as if an earlier case had caused it
         if case.name.endswith("example-4"):
             time.sleep(60)
         if case.name.endswith("example-5"):
@@ -140,7 +140,7 @@ def stand_in(tmp_path, monkeypatch):
     return make
 
 
-def test_a_crash_a_hang_and_what_comes_after_them(stand_in):
+def test_later_cases_run_after_a_crash_or_hang(stand_in):
     cases = [BY_NAME[f"onnx-GatherND-13/example-{number}"] for number in (1, 3, 2, 4, 5)]
     column = run_apart(stand_in(STAND_IN), cases, limit_s=1.0)
     assert column.version == "9.9"
@@ -155,12 +155,12 @@ def test_a_crash_a_hang_and_what_comes_after_them(stand_in):
     assert column.answers[3].reason == "no end within 1 s"
 
 
-def test_a_library_that_does_not_start(stand_in):
+def test_a_library_that_does_not_start_is_an_error(stand_in):
     with pytest.raises(LibraryFailedError, match="not today"):
         run_apart(stand_in("raise RuntimeError('not today')"), CASES[:2])
 
 
-def test_an_idiom_is_not_judged_by_the_rules_of_a_version():
+def test_version_rules_do_not_apply_to_idioms():
     numpy = library("numpy")
     case = BY_NAME["onnx-GatherND-13/types/indices-int32"]
     assert run_here(numpy, [case]).answers[0].verdict is Verdict.CANNOT
@@ -168,7 +168,7 @@ def test_an_idiom_is_not_judged_by_the_rules_of_a_version():
     assert run_here(strict, [case]).answers[0].verdict is Verdict.ACCEPTS
 
 
-def test_a_library_is_not_asked_for_operators_of_others():
+def test_libraries_do_not_run_operators_of_others():
     native = BY_NAME["native-gather/scalar"]
     other = Library(name="x", module="numpy", adapter=LIBRARIES[0].adapter, domains=())
     assert run_here(other, [native]).answers[0].verdict is Verdict.CANNOT
@@ -177,7 +177,7 @@ def test_a_library_is_not_asked_for_operators_of_others():
 # the command and the page
 
 
-def test_the_command_prints_verdicts_and_writes_data(capsys, tmp_path):
+def test_the_command_prints_verdicts_and_writes_json(capsys, tmp_path):
     path = tmp_path / "answers.json"
     case = "onnx-GatherND-13/batch/one-in-"
     arguments = ["--peer", "numpy", "--peer", "ndgather", "--json", str(path)]
@@ -205,7 +205,7 @@ def test_the_command_prints_the_reasons_for_a_single_library(capsys):
         (["--peer", "no.such.adapter"], "no.such.adapter"),
     ],
 )
-def test_what_the_command_does_not_understand(arguments, words, capsys):
+def test_invalid_command_lines_are_errors(arguments, words, capsys):
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2

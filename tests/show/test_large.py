@@ -1,4 +1,4 @@
-"""What a picture leaves out of large arrays."""
+"""The parts of large arrays that pictures omit."""
 
 import numpy as np
 from hypothesis import given
@@ -14,7 +14,7 @@ from ndgather.show.scene import make_scene, with_gaps
     most=st.integers(1, 12),
     wanted=st.lists(st.integers(-3, 50), max_size=20),
 )
-def test_coordinates_are_the_ends_and_those_wanted_first(size, most, wanted):
+def test_ends_and_wanted_coordinates_come_first(size, most, wanted):
     found = chosen(size, most, wanted)
     assert len(found) == min(size, most)
     assert list(found) == sorted(set(found))
@@ -26,7 +26,7 @@ def test_coordinates_are_the_ends_and_those_wanted_first(size, most, wanted):
 
 
 @given(coordinates=st.sets(st.integers(0, 9)), size=st.just(10))
-def test_a_gap_stands_for_each_run_that_is_left_out(coordinates, size):
+def test_omitted_coordinates_become_gaps(coordinates, size):
     found = with_gaps(sorted(coordinates), size)
     expected = []
     for each in range(size):
@@ -39,13 +39,13 @@ def test_a_gap_stands_for_each_run_that_is_left_out(coordinates, size):
 
 
 @given(shape=st.lists(st.integers(0, 30), max_size=4), most=st.integers(1, 40))
-def test_coordinates_along_all_axes_have_few_places(shape, most):
+def test_combinations_of_coordinates_are_limited(shape, most):
     found = some_coordinates(shape, most)
     assert int(np.prod([len(each) for each in found])) <= most
     assert [bool(each) for each in found] == [size > 0 for size in shape]
 
 
-def test_entries_without_end_are_not_looked_at():
+def test_huge_indices_are_not_read():
     indices = np.broadcast_to(np.int64(7), (10**6, 10**6))
     data = np.broadcast_to(np.float32(1), (10, 10**6))
     scene = make_scene(evaluate(Call("gather_elements", Kind.GATHER_ELEMENTS, data, indices)))

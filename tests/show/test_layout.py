@@ -1,4 +1,4 @@
-"""Where the parts of a picture lie: rows of planes, boxes in boxes, letters of entries."""
+"""The layout of pictures: rows of planes, nested boxes, letters of entries."""
 
 from dataclasses import replace
 
@@ -26,8 +26,8 @@ def drawn(call, number, widest_row=340.0):
     return scene, panel_drawing(scene.panels[number], scene.entries, widest_row)
 
 
-def test_planes_stand_side_by_side_as_many_as_fit():
-    """A row is never wider than it may be, unless one plane alone is; none begins with a gap."""
+def test_planes_fill_rows_up_to_the_width():
+    """A row exceeds the maximum width only if it has a single plane; no row starts with a gap."""
     cube = np.arange(60).reshape(5, 3, 4)
     call = Call("gather_nd", Kind.GATHER_ND, cube, [[0, 0, 0]])
     scene, wide = drawn(call, 0, 10_000.0)
@@ -41,7 +41,7 @@ def test_planes_stand_side_by_side_as_many_as_fit():
     one_row = places(wide)
     step = one_row[1][0] - one_row[0][0]
     assert {y for _, y in one_row} == {one_row[0][1]}
-    # Two planes and the gap between them fit exactly; a hair less, and each has a row of its own.
+    # Two planes and the gap between them fit exactly; if there is less space, they wrap.
     two = 2 * step - 22
     for widest, columns in ((two, 2), (two - 0.01, 1), (1.0, 1), (step - 23, 1)):
         _, drawing = drawn(call, 0, widest)
@@ -53,7 +53,7 @@ def test_planes_stand_side_by_side_as_many_as_fit():
 
 
 def boxes(drawing):
-    """Return the outline of the box of each entry."""
+    """Return the outlines of the boxes of all entries."""
     return {
         group.entry: next(shape for shape in group.shapes if isinstance(shape, Rect))
         for group in drawing.items
@@ -61,20 +61,20 @@ def boxes(drawing):
     }
 
 
-def test_a_box_is_inside_of_all_that_share_a_cell_with_it():
-    """The second window shares one cell with the first, and the third one with the second."""
+def test_overlapping_boxes_are_nested():
+    """The second window shares a cell with the first, and the third shares a cell with it."""
     starts = [[0], [1], [3], [0]]
     call = Call("gather_windows", Kind.GATHER_WINDOWS, np.arange(6), starts, window_shape=(2,))
     _, drawing = drawn(call, 0)
     found = boxes(drawing)
     tops = [found[entry].y for entry in range(4)]
-    assert tops[1] - tops[0] == 3.0  # around cells 1 and 2, of which one is in the first box
-    assert tops[2] == tops[0]  # around cells 3 and 4, which no other box has
-    assert tops[3] - tops[0] == 6.0  # around cells 0 and 1: cell 1 is in two boxes already
+    assert tops[1] - tops[0] == 3.0  # around cells 1 and 2; cell 1 is in the first box
+    assert tops[2] == tops[0]  # around cells 3 and 4, which are in no other box
+    assert tops[3] - tops[0] == 6.0  # around cells 0 and 1; cell 1 is already in two boxes
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 5, 7])
-def test_four_entries_of_one_cell_have_letters_and_the_others_a_number(count):
+def test_a_cell_has_at_most_four_letters(count):
     call = Call("gather_nd", Kind.GATHER_ND, [10, 11, 12], [[1]] * count)
     _, drawing = drawn(call, 0)
     assert len(boxes(drawing)) == min(count, 4)
@@ -93,7 +93,7 @@ def test_four_entries_of_one_cell_have_letters_and_the_others_a_number(count):
         ("raise", [5, 0], State.ERROR),
     ],
 )
-def test_a_window_outside_is_filled_only_where_no_axis_raises(mode, start, state):
+def test_out_of_bounds_windows_are_filled_unless_an_axis_raises(mode, start, state):
     call = Call(
         "gather_windows", Kind.GATHER_WINDOWS, np.zeros((3, 3)), [start], window_shape=(1, 1)
     )
@@ -101,7 +101,7 @@ def test_a_window_outside_is_filled_only_where_no_axis_raises(mode, start, state
     assert scene.entries[0].state is state
 
 
-def test_an_update_outside_is_dropped_or_an_error():
+def test_out_of_bounds_updates_are_dropped_or_errors():
     call = Call("scatter_nd", Kind.SCATTER_ND, [1, 2], [[5]], [9])
     for mode, state in (("drop", State.DROPPED), ("raise", State.ERROR)):
         assert make_scene(evaluate(replace(call, mode=mode))).entries[0].state is state
@@ -112,7 +112,7 @@ CALLS = ("gather_nd", "gather", "gather_elements", "gather_windows", "scatter_nd
 
 @st.composite
 def some_calls(draw):
-    """A call on a small or a large array, with entries that repeat and some that are outside."""
+    """Draw a call on a small or large array with duplicate and out-of-bounds entries."""
     function = draw(st.sampled_from(CALLS))
     shape = tuple(draw(st.lists(st.integers(1, 6) | st.just(40), min_size=1, max_size=4)))
     scale = draw(st.sampled_from([1, 10**6, -(10**8)]))
@@ -144,14 +144,14 @@ def some_calls(draw):
 
 
 def extent(shape):
-    """Return the left, top, right and bottom of a shape."""
+    """Return the left, top, right and bottom edges of a shape."""
     if isinstance(shape, Rect):
         return shape.x, shape.y, shape.x + shape.width, shape.y + shape.height
     if isinstance(shape, Line):
         ends = sorted([shape.x, shape.x + shape.dx]), sorted([shape.y, shape.y + shape.dy])
         return ends[0][0], ends[1][0], ends[0][1], ends[1][1]
     wide = text_width(shape.text, shape.style)
-    wide *= 0.9 if shape.style in ("note", "arrow") else 1  # not of one width
+    wide *= 0.9 if shape.style in ("note", "arrow") else 1  # proportional fonts
     left = shape.x - {"start": 0, "middle": wide / 2, "end": wide}[shape.anchor]
     return left, shape.y - 8, left + wide, shape.y
 
@@ -171,7 +171,7 @@ def flat(drawing):
 
 
 @given(some_calls())
-def test_nothing_sticks_out_of_a_picture_and_no_text_out_of_its_cell(call):
+def test_shapes_and_texts_stay_within_their_bounds(call):
     scene = make_scene(evaluate(call))
     drawing = picture_drawing(scene)
     for shape in flat(drawing):
@@ -194,8 +194,8 @@ def test_nothing_sticks_out_of_a_picture_and_no_text_out_of_its_cell(call):
 
 
 @given(some_calls())
-def test_a_box_has_the_borders_of_its_cells_and_its_letter_on_its_edge(call):
-    """All four sides are as far inside of the cells as the box is inside of others."""
+def test_boxes_surround_their_cells(call):
+    """All four sides are inset by the nesting level of the box."""
     scene = make_scene(evaluate(call))
     for panel in scene.panels:
         drawing = panel_drawing(panel, scene.entries)

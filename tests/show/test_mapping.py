@@ -1,4 +1,4 @@
-"""What a picture says of each entry, against the plain loops of the definitions."""
+"""The entries in pictures match the plain loops of the definitions."""
 
 import itertools
 from dataclasses import replace
@@ -21,7 +21,7 @@ WITHOUT_ERROR = {"raise": "fill", "drop": "fill"}
 
 
 def numbers_by_loops(function, shape, indices, options):
-    """The number of the element of data that each element is a copy of, or NOTHING."""
+    """Return the number of the element of data that each element copies, or NOTHING."""
     numbers = np.arange(np.prod(shape, dtype=int)).reshape(shape)
     names = ("axis", "batch_dims")
     kept = {name: value for name, value in options.items() if name in names}
@@ -29,12 +29,12 @@ def numbers_by_loops(function, shape, indices, options):
     loops = getattr(reference, function.replace("scatter", "gather"))
     with_mode = {"mode": WITHOUT_ERROR.get(mode, mode), "fill_value": NOTHING}
     if mode in ("wrap", "clip") and 0 in shape:
-        with_mode["mode"] = "fill"  # an axis without a place to wrap to
+        with_mode["mode"] = "fill"  # wrap is impossible on an empty axis
     return loops(numbers, indices, **kept, **with_mode)
 
 
 def assert_sources(call, numbers):
-    """Every element of every drawn entry has the source that the loops say."""
+    """Check that each element of each drawn entry has the same source as in the loops."""
     found = resolve_entries(call, numbers.shape)
     shape = call.data.shape
     for entry in found.entries:
@@ -50,7 +50,7 @@ def assert_sources(call, numbers):
 
 @pytest.mark.parametrize("function", GATHERS)
 @given(data=st.data())
-def test_entries_of_a_gather_name_what_the_loops_say(function, data):
+def test_gather_entries_match_plain_loops(function, data):
     drawn = data.draw(calls(function))
     note(str(drawn))
     call = Call(function, Kind(function), drawn.data, drawn.indices, **drawn.options)
@@ -61,7 +61,7 @@ def test_entries_of_a_gather_name_what_the_loops_say(function, data):
 
 @pytest.mark.parametrize("function", SCATTERS)
 @given(data=st.data())
-def test_entries_of_a_scatter_name_what_the_loops_say(function, data):
+def test_scatter_entries_match_plain_loops(function, data):
     drawn = data.draw(calls(function))
     note(str(drawn))
     call = Call(function, Kind(function), drawn.data, drawn.indices, drawn.updates, **drawn.options)
@@ -70,7 +70,7 @@ def test_entries_of_a_scatter_name_what_the_loops_say(function, data):
 
 
 @given(drawn=calls("gather_windows"))
-def test_windows_are_what_the_loops_say(drawn):
+def test_windows_match_plain_loops(drawn):
     note(str(drawn))
     mode, window = drawn.options["mode"], drawn.options["window_shape"]
     numbers = np.arange(drawn.data.size).reshape(drawn.data.shape)
@@ -80,14 +80,14 @@ def test_windows_are_what_the_loops_say(drawn):
     assert_sources(call, numbers)
 
 
-def test_a_window_may_start_beyond_64_signed_bits():
+def test_window_starts_may_exceed_int64():
     starts, kind = np.array([2**63], np.uint64), "gather_windows"
     call = Call(kind, Kind(kind), np.array([False]), starts, mode="fill", window_shape=(0,))
     assert_sources(call, np.empty(0, int))
 
 
 def cells_of(panel):
-    """Yield the places that are drawn of a panel of an array, and their cells."""
+    """Yield the drawn positions of an array with their cells."""
     for plane in panel.planes:
         head = plane.heading.partition("[")[2].rstrip("]")
         lead = [int(each) for each in head.split(", ")] if head else []
@@ -99,7 +99,7 @@ def cells_of(panel):
 
 @pytest.mark.parametrize("function", GATHERS)
 @given(data=st.data())
-def test_cells_hold_the_elements(function, data):
+def test_cells_show_the_elements(function, data):
     drawn = data.draw(calls(function))
     note(str(drawn))
     call = Call(function, Kind(function), drawn.data, drawn.indices, **drawn.options)
@@ -117,7 +117,7 @@ def test_cells_hold_the_elements(function, data):
 
 @pytest.mark.parametrize("function", SCATTERS)
 @given(data=st.data())
-def test_cells_hold_the_elements_of_a_scatter(function, data):
+def test_cells_show_the_elements_of_a_scatter(function, data):
     drawn = data.draw(calls(function))
     note(str(drawn))
     call = Call(function, Kind(function), drawn.data, drawn.indices, drawn.updates, **drawn.options)
@@ -131,7 +131,7 @@ def test_cells_hold_the_elements_of_a_scatter(function, data):
 
 
 def boxed(panel, number):
-    """Return the places of a panel in the box of an entry."""
+    """Return the positions of a panel in the box of an entry."""
     places = set()
     for plane in panel.planes:
         head = plane.heading.partition("[")[2].rstrip("]")
@@ -146,7 +146,7 @@ def boxed(panel, number):
     return places
 
 
-def test_boxes_are_around_what_entries_name():
+def test_boxes_surround_the_addressed_elements():
     cube = np.arange(24).reshape(2, 3, 4)
     call = Call("gather_nd", Kind.GATHER_ND, cube, [[1, 0], [0, -1]])
     data, indices, result = make_scene(evaluate(call)).panels
@@ -167,28 +167,28 @@ def test_boxes_are_around_what_entries_name():
         ("fill", 7, "7→fill", State.FILLED),
     ],
 )
-def test_values_are_shown_as_what_they_become(mode, value, text, state):
+def test_normalized_values_are_shown(mode, value, text, state):
     call = Call("gather_nd", Kind.GATHER_ND, [[10, 11, 12], [20, 21, 22]], [[value, 0]], mode=mode)
     scene = make_scene(evaluate(call))
     first = scene.panels[1].planes[0].cells[0][0]
     assert (first.text, first.state, scene.entries[0].state) == (text, state, state)
 
 
-def test_batch_dims_may_count_from_the_rank_of_indices():
+def test_negative_batch_dims_are_normalized():
     data, indices = np.arange(12).reshape(2, 6), np.array([[5, 0], [1, -1]])
     call = Call("gather", Kind.GATHER, data, indices, axis=1, batch_dims=-1)
     numbers = reference.gather(data, indices, 1, -1)
     assert_sources(call, numbers)
 
 
-def test_a_rule_without_negative_values_refuses_them():
+def test_negative_values_may_be_out_of_bounds():
     call = Call("ours", Kind.GATHER_ND, [10, 11], [[-1], [0]], negative=False)
     scene = make_scene(evaluate(call))
     assert [entry.state for entry in scene.entries] == [State.ERROR, State.PLAIN]
     assert "indices[0, 0] = -1" in scene.error
 
 
-def test_the_first_bad_entry_is_drawn_whatever_is_left_out():
+def test_the_first_out_of_bounds_entry_is_always_drawn():
     indices = np.zeros((1000, 1), int)
     indices[777] = 5
     scene = make_scene(evaluate(Call("gather_nd", Kind.GATHER_ND, [1, 2, 3], indices)))
@@ -196,7 +196,7 @@ def test_the_first_bad_entry_is_drawn_whatever_is_left_out():
     assert [entry.sentence for entry in refused] == ["indices[777] = (5,) is out of bounds"]
 
 
-def test_a_scatter_says_in_which_order_updates_land():
+def test_notes_give_the_order_of_updates():
     arguments = ("scatter_nd", Kind.SCATTER_ND, [1, 2, 3], [[1], [0], [1]], [10, 20, 30])
     for options, said in (
         ({}, "result[1]: a, then c; the last one stays"),
@@ -215,13 +215,13 @@ def test_a_scatter_says_in_which_order_updates_land():
     assert [box.entry for box in result.planes[0].boxes if box.columns == (1, 1)] == [0, 2]
 
 
-def test_an_update_that_is_dropped_is_not_replaced_by_another():
+def test_a_dropped_update_is_not_crossed_out():
     arguments = ("scatter_nd", Kind.SCATTER_ND, [1, 2], [[5], [6], [0]], [10, 20, 30])
     *_, updates, _ = make_scene(evaluate(Call(*arguments, mode="drop"))).panels
     assert [box.replaced for box in updates.planes[0].boxes] == [False, False, False]
 
 
-def test_a_window_that_is_moved_is_said_to_be_clipped():
+def test_a_moved_window_has_a_note():
     window = Call("gather_windows", Kind.GATHER_WINDOWS, [1, 2, 3], [[5]], window_shape=(2,))
     scene = make_scene(evaluate(replace(window, mode="clip")))
     assert scene.notes == ("5 is clipped: it is 1",)

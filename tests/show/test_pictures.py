@@ -1,4 +1,4 @@
-"""Pictures as what they are written to: SVG, HTML and text."""
+"""Pictures as SVG, HTML and text."""
 
 import re
 import subprocess
@@ -34,7 +34,7 @@ MOST_BYTES = 200_000
 
 
 def parsed(picture):
-    """The SVG file as a tree, and the HTML, each of whose tags is closed."""
+    """Parse the SVG file, and check that all tags of the HTML are closed."""
     open_tags = []
 
     class Checker(HTMLParser):
@@ -54,7 +54,7 @@ def parsed(picture):
 
 @given(data=st.data())
 @settings(max_examples=min(60, settings.default.max_examples))
-def test_any_type_gives_well_formed_files(data):
+def test_files_are_well_formed_for_any_type(data):
     dtype = data.draw(st.sampled_from(DATA_DTYPES))
     array = distinct((2, 3), dtype)
     picture = show.gather_nd(array, [[0, 2], [1, 0]])
@@ -83,7 +83,7 @@ def test_texts_are_escaped():
     assert "<script" not in picture.to_svg() + picture.to_html()
 
 
-def test_a_terminal_shows_it_as_wide_as_it_is(monkeypatch):
+def test_text_fits_the_terminal_width(monkeypatch):
     picture = show.gather_nd(GRID, [[0, 2], [1, 0]])
     monkeypatch.setenv("COLUMNS", "100")
     assert str(picture) == repr(picture) == picture.to_text(100)
@@ -142,7 +142,7 @@ def test_every_refused_call_is_drawn(name):
     assert "data  " in str(picture)
 
 
-def test_what_is_not_an_array_is_an_error():
+def test_arguments_that_are_not_arrays_are_errors():
     with pytest.raises(DTypeError, match="gather_nd: data = "):
         show.gather_nd(object(), [[0]])
     with pytest.raises(CallError, match="gather_nd: indices is missing"):
@@ -168,13 +168,13 @@ EMPTY = {
 
 
 @pytest.mark.parametrize("name", EMPTY)
-def test_empty_arrays_and_those_without_axes(name):
+def test_empty_and_rank_0_arrays_are_drawn(name):
     picture = EMPTY[name]()
     assert picture.error is None
     parsed(picture)
 
 
-def test_a_focus_and_a_label_for_each_entry():
+def test_entries_are_focusable_and_labeled():
     picture = show.gather_nd(GRID, [[0, 2], [1, 0]])
     tree = parsed(picture)
     focused = [each for each in tree.iter() if each.get("tabindex") == "0"]
@@ -198,7 +198,7 @@ shapes = st.lists(st.sampled_from([1, 2, 3, 7, 40, 1000]), min_size=1, max_size=
     data=st.data(),
 )
 @settings(max_examples=min(40, settings.default.max_examples))
-def test_a_picture_of_anything_is_small(shape, count, seed, data):
+def test_pictures_are_small(shape, count, seed, data):
     rng = np.random.default_rng(seed)
     array = np.broadcast_to(np.float64(-1.2345678e-200), tuple(shape))
     depth = data.draw(st.integers(1, len(shape)))
@@ -217,7 +217,7 @@ def test_a_picture_of_anything_is_small(shape, count, seed, data):
     parsed(picture)
 
 
-def test_large_arrays_are_drawn_around_the_entries_and_with_their_corners():
+def test_large_arrays_show_entries_and_corners():
     array = np.arange(1_000_000).reshape(1000, 1000)
     indices = np.full((5000, 2), 417)
     text = show.gather_nd(array, indices).to_text(100)
@@ -226,7 +226,7 @@ def test_large_arrays_are_drawn_around_the_entries_and_with_their_corners():
     assert "999999" in text  # the last corner
 
 
-def test_long_axes_show_what_entries_address_in_every_plane():
+def test_long_axes_show_the_addressed_positions():
     array = np.arange(40 * 30 * 30).reshape(40, 30, 30)
     text = show.gather_nd(array, [[7, 20, 3], [9, 5, 21]]).to_text(100)
     first, second = text.partition("data[7]")[2].partition("data[9]")[::2]
@@ -236,7 +236,7 @@ def test_long_axes_show_what_entries_address_in_every_plane():
 
 
 class Unreadable(zarr.storage.MemoryStore):
-    """A store of chunks that nobody may read."""
+    """A store whose chunks must not be read."""
 
     async def get(self, key, prototype, byte_range=None):
         assert "c/" not in key, "a chunk is read"
@@ -265,7 +265,7 @@ def test_a_small_stored_array_is_drawn_whole(tmp_path):
     assert "12 a" in text
 
 
-FLOATS = {  # up to six digits, or four where the text would be long and none is before the point
+FLOATS = {  # up to six digits, or four if the text would be too long without an integer part
     0.1: "0.1",
     1 / 3: "0.333333",
     -1 / 3: "-0.3333",
@@ -279,12 +279,12 @@ FLOATS = {  # up to six digits, or four where the text would be long and none is
 
 
 @pytest.mark.parametrize("value", FLOATS)
-def test_digits_of_floats(value):
+def test_floats_have_few_digits(value):
     text = show.gather_nd(np.array([value]), [[0]]).to_text(200)
     assert re.search(rf"(?m)^{re.escape(FLOATS[value])} a ", text), text
 
 
-COMBINED = {  # with the initial value, and without
+COMBINED = {  # with and without the initial value
     "none": ("a, then b; the last one stays", "a, then b; the last one stays"),
     "add": ("data[0] + a + b", "a + b"),
     "sub": ("data[0] - a - b", "0 - a - b"),
@@ -297,14 +297,14 @@ COMBINED = {  # with the initial value, and without
 
 @pytest.mark.parametrize("use_init_val", [True, False])
 @pytest.mark.parametrize("reduction", COMBINED)
-def test_how_several_updates_of_one_element_are_combined(reduction, use_init_val):
+def test_notes_explain_combined_updates(reduction, use_init_val):
     options = {"reduction": reduction, "use_init_val": use_init_val}
     picture = show.scatter_nd(np.arange(3.0), [[0], [0]], [1.0, 2.0], **options)
     lines = [" ".join(line.split()) for line in picture.to_text(200).splitlines()]
     assert f"result[0]: {COMBINED[reduction][not use_init_val]}" in lines
 
 
-def test_rows_of_index_tuples_have_their_positions():
+def test_rows_of_index_tuples_are_labeled():
     rows = [[[0, 1], [2, 3]], [[1, 1], [0, 0]]]
     text = show.gather_nd(np.arange(12).reshape(3, 4), rows).to_text(200)
     for letter, position in zip("abcd", np.ndindex(2, 2), strict=True):
@@ -313,7 +313,7 @@ def test_rows_of_index_tuples_have_their_positions():
         assert re.search(rf"{label} +{one} {letter} +{other} {letter}\b", text), text
 
 
-def test_a_mapped_file_is_drawn_in_part(tmp_path):
+def test_a_memory_map_is_drawn_in_part(tmp_path):
     np.save(tmp_path / "a.npy", np.arange(10_000.0).reshape(100, 100))
     mapped = np.load(tmp_path / "a.npy", mmap_mode="r")
     picture = show.gather_nd(mapped, [[3, 4], [99, 0]])
@@ -334,7 +334,7 @@ def test_lazy_arrays_are_not_computed():
     assert "indices[0, 0] = 40 is outside axis 0" in str(show.gather_nd(lazy, [[40, 0]]).error)
 
 
-def test_names_and_masks_are_no_obstacle():
+def test_labeled_and_masked_arrays_are_drawn():
     named = xarray.DataArray(GRID, dims=("<b>", "x"))
     assert "12 a" in str(show.gather_nd(named, [[0, 2]]))
     points = xarray.DataArray([[0, 2]], dims=("points", "axes"))
@@ -364,7 +364,7 @@ def test_operators_draw_their_calls():
         op.show(GRID)
 
 
-def test_files(tmp_path):
+def test_save_writes_svg_files(tmp_path):
     picture = show.scatter_nd([1, 2, 3], [[1], [1]], [10, 20])
     picture.save(tmp_path / "a.svg")
     assert (tmp_path / "a.svg").read_text("utf-8") == picture.to_svg()
@@ -376,12 +376,12 @@ def test_files(tmp_path):
         picture.to_svg("blue")
 
 
-def test_the_picture_in_the_readme_is_that_of_today():
+def test_the_readme_picture_is_up_to_date():
     picture = show.gather_nd(GRID, [[0, 2], [1, -3]])
     assert (ROOT / "docs" / "gather_nd.svg").read_text("utf-8") == picture.to_svg()
 
 
-def test_one_theme_has_no_rules_for_another():
+def test_a_theme_has_no_rules_for_the_other():
     picture = show.gather_nd(GRID, [[0, 2]])
     assert "prefers-color-scheme" in picture.to_svg()
     light, dark = picture.to_svg("light"), picture.to_svg("dark")
@@ -389,7 +389,7 @@ def test_one_theme_has_no_rules_for_another():
     assert light != dark
 
 
-def test_it_is_imported_when_it_is_asked_for():
+def test_show_is_imported_lazily():
     code = (
         "import sys, ndgather; before = 'ndgather.show' in sys.modules; "
         "ndgather.show.gather_nd([1, 2], [[1]]).to_svg(); "
@@ -402,7 +402,7 @@ def test_it_is_imported_when_it_is_asked_for():
 
 
 @pytest.mark.parametrize("rows", [[[2], [0]], [[1]], [[0], [1], [2], [0]]])
-def test_panels_stay_beside_each_other_in_exactly_their_width(rows):
+def test_panels_wrap_only_if_they_exceed_the_width(rows):
     picture = ndgather.show.gather_nd([10, 11, 12], rows)
     wide = picture.to_text(width=200)
     width = max(map(len, wide.splitlines()))
@@ -411,7 +411,7 @@ def test_panels_stay_beside_each_other_in_exactly_their_width(rows):
     assert len(narrow.splitlines()) > len(wide.splitlines())
 
 
-def test_every_entry_has_a_letter_of_its_own():
+def test_entries_have_distinct_letters():
     letters = [*"abcdefghijklmnopqrstuvwxyz", "aa", "ab", "ac", "ad"]
     lines = show.gather(np.arange(3), np.zeros((30, 1), int)).to_text(width=200).splitlines()
     found = [word for line in lines for word in line.split() if word in letters]
@@ -419,7 +419,7 @@ def test_every_entry_has_a_letter_of_its_own():
 
 
 @pytest.mark.parametrize("places", [4, 5, 6])
-def test_the_places_of_several_updates_are_named_or_counted(places):
+def test_positions_of_several_updates_are_listed_or_counted(places):
     rows = np.repeat(np.arange(places), 2)[:, None]
     text = show.scatter_nd(np.zeros(7), rows, np.ones(2 * places), reduction="add").to_text()
     named = text.count("]: data[") + text.count("]: (data[")
@@ -429,7 +429,7 @@ def test_the_places_of_several_updates_are_named_or_counted(places):
         assert f"and {places - 4} other places" in text
 
 
-def test_a_result_without_values_says_what_is_filled_and_what_fails():
+def test_a_result_without_values_marks_fills_and_errors():
     lazy = dask.array.arange(3, chunks=3)
     filled = show.gather(lazy, [0, 9], mode="fill").to_text(width=100).splitlines()
     assert filled[4].endswith(". a  fill b")
