@@ -183,7 +183,6 @@ def _refused(
     refusal: NdgatherError,
     notes: Sequence[tuple[RuntimeNote, str]],
 ) -> Finding:
-    """Return the finding for a node whose inference raised an error."""
     texts = [str(refusal), *(note.what for note, _ in notes)]
     others = "" if node.inference is not None else _versions_that_take(node.op_node, operator)
     if others:
@@ -207,7 +206,6 @@ def _known_call(node: InferredNode, operator: Operator, *, fits_32_bits: bool) -
 
 
 def _versions_that_take(op_node: OpNode, operator: Operator) -> str:
-    """Return the other versions of an operator that accept the node."""
     versions = []
     for other in operators(operator.name, operator.domain):
         with suppress(NdgatherError):

@@ -215,7 +215,7 @@ def _convert(model: Source, options: _Options) -> tuple[Draft, Target | None]:
     source = with_one_name(original)
     if options.opset is not None:
         check_oldest(source, options.opset)
-    draft = Draft.of(source, folder)
+    draft = Draft.from_source(source, folder)
     for convert_model in _passes(draft.model, target, options):
         draft = convert_model(draft)
     settle_declarations(draft, source)

@@ -284,7 +284,7 @@ def messages_in(message: Any, *wanted: Any) -> Iterator[Any]:
         message = waiting.pop()
         kind: Any = type(message)
         inner: list[Any] = []
-        for name, is_list in _ways(kind, wanted):
+        for name, is_list in _fields_leading_to(kind, wanted):
             if is_list:
                 inner += getattr(message, name)
             elif message.HasField(name):
@@ -295,7 +295,7 @@ def messages_in(message: Any, *wanted: Any) -> Iterator[Any]:
 
 
 @cache
-def _ways(kind: Any, wanted: tuple[Any, ...]) -> list[tuple[str, bool]]:
+def _fields_leading_to(kind: Any, wanted: tuple[Any, ...]) -> list[tuple[str, bool]]:
     """Return the fields through which wanted messages can be reached, and if each is a list."""
     names, empty = {item.DESCRIPTOR.full_name for item in wanted}, kind()
     return [
@@ -526,7 +526,6 @@ _VALUES = frozenset(
 
 
 def raw_bytes(tensor: TensorProto) -> int:
-    """Return the number of bytes of raw data that a tensor stores in the model itself."""
     return (tensor_bytes(tensor) or 0) if tensor.HasField("raw_data") else 0
 
 

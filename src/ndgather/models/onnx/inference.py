@@ -327,7 +327,7 @@ class InferredModel(NamedTuple):
     sizes: set[str]
     is_strict: bool
 
-    def of(self, graph: GraphProto) -> InferredGraph:
+    def pair_graph(self, graph: GraphProto) -> InferredGraph:
         """Return a graph for rewriting, where `graph` is an inlined copy of the same graph."""
         known = {id(node.op_node.read): node for node in self.nodes}
         return InferredGraph(graph, self.scopes[0], known)
@@ -580,7 +580,6 @@ def _copy_declarations(source: GraphProto, target: GraphProto) -> None:
 
 
 def typed_values(model: ModelProto) -> dict[str, dict[str, TensorType]]:
-    """Return the types of the inputs, outputs and other values of the main graph."""
     graph = model.graph
     initial = {tensor.name: type_of_array(tensor) for tensor in graph.initializer}
     inputs, outputs, others = (

@@ -386,7 +386,7 @@ class ReadNode(NamedTuple):
     graphs: Sequence[GraphProto]
 
     @classmethod
-    def of(cls, node: NodeProto) -> Self:
+    def from_node(cls, node: NodeProto) -> Self:
         attributes, domain = node.attribute[:], row_domain(node.domain)
         graphs = list(subgraphs(node)) if attributes else attributes
         return cls(node, node.op_type, domain, node.input[:], node.output[:], attributes, graphs)
@@ -435,7 +435,7 @@ class Scope:
 
     def __post_init__(self) -> None:
         body = self.body
-        self.nodes = list(map(ReadNode.of, body.node))
+        self.nodes = list(map(ReadNode.from_node, body.node))
         if isinstance(body, GraphProto):
             self._types = {info.name: tensor_type(info.type) for info in body.input}
             for tensor in body.initializer:
@@ -490,7 +490,6 @@ class Scope:
         return known
 
     def tensor(self, name: str) -> TensorProto | None:
-        """Return the tensor of a value that is a constant."""
         return self.home(name)._constants.get(name)
 
     def constant(self, name: str) -> Array | None:
@@ -537,7 +536,6 @@ class Scope:
 
     @property
     def outermost(self) -> Scope:
-        """The scope of the main graph or function that contains this scope."""
         return self if self.outer is None else self.outer.outermost
 
     @property
@@ -546,7 +544,6 @@ class Scope:
         return tuple(node for node in self.around if node.op_type != "If")
 
     def inner(self, number: int) -> tuple[Scope, ...]:
-        """Return the scopes of the subgraphs of a node."""
         node, *_, graphs = self.nodes[number]
         if graphs and number not in self._inner:
             around = (*self.around, node)

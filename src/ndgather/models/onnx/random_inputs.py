@@ -147,7 +147,6 @@ def highest_indices(
 
 
 def _indices_of(op_node: OpNode) -> list[str]:
-    """Return the names of the inputs of a node that are indices."""
     try:
         inputs = op_node.operator().row.inputs
     except NdgatherError:

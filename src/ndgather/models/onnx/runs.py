@@ -311,7 +311,9 @@ class RuntimeModel(HasPorts):
                 break
             what = f"{self._path}: {self.runtime} cannot load the remaining nodes"
             with foreign_errors(ModelError, what):
-                session = self._adapter.session(self._traced.after(own).source(), self._options)
+                session = self._adapter.session(
+                    self._traced.with_inputs(own).source(), self._options
+                )
         tables = {name: _as_matrix(values[name]) for name in outputs}
         tensors = leave_out_sequences(self._path, tables).items()
         arrays = {name: _output_array(name, value) for name, value in tensors}
@@ -331,7 +333,6 @@ class RuntimeModel(HasPorts):
     def _values(
         self, session: Session, wanted: list[str], inputs: Mapping[str, Array]
     ) -> dict[str, Array]:
-        """Run a session and return its inputs and results by name."""
         try:
             computed = session.run(wanted, inputs)
         except MemoryError:
@@ -341,7 +342,6 @@ class RuntimeModel(HasPorts):
         return {**inputs, **dict(zip(wanted, computed, strict=True))}
 
     def _difference(self, node: CheckedNode) -> Exception:
-        """Return the error for a node whose output differs from its specification."""
         if node.refusal is not None:
             later = node.op_node.repairing_opset(node.refusal)
             if later is not None:
@@ -399,7 +399,7 @@ class RuntimeModel(HasPorts):
 
     def _inputs_of(self, node: TracedNode, fitted: Mapping[str, Array]) -> dict[str, Array]:
         """Compute the inputs of a node in the runtime; return an empty dict if that fails."""
-        part = self._traced.up_to(filter(None, node.reads))
+        part = self._traced.part_for(filter(None, node.reads))
         if not part.names:
             return {}
         try:

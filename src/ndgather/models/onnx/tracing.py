@@ -49,7 +49,6 @@ class TracedNode:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The model outputs that `check` reads."""
         return (*self.reads, self.gives)
 
     def check(self, values: Mapping[str, Array]) -> CheckedNode | None:
@@ -117,7 +116,7 @@ class TracedModel:
         folder = self.folder if is_external else None
         return ModelSource(content=self.proto.SerializeToString(), folder=folder)
 
-    def up_to(self, wanted: Iterable[str]) -> TracedModel:
+    def part_for(self, wanted: Iterable[str]) -> TracedModel:
         """Return the part of the model that computes `wanted` and has no other outputs."""
         needed, kept = set(wanted), []
         computed = {name for node in self.proto.graph.node for name in node.output if name}
@@ -139,7 +138,7 @@ class TracedModel:
         files.copy_fields(self.proto.graph, proto.graph, without)
         return proto
 
-    def after(self, given: Mapping[str, Array]) -> TracedModel:
+    def with_inputs(self, given: Mapping[str, Array]) -> TracedModel:
         """Return the model with the computed values `given` as inputs instead of results."""
         proto, graph = self._copy("node", "output"), self.proto.graph
         proto.graph.node.extend(x for x in graph.node if given.keys().isdisjoint(x.output))

@@ -216,7 +216,6 @@ def _attribute(node: NodeProto, name: str, default: int = 0) -> int:
 
 
 def _size_along(node: NodeProto, sizes: Sequence[int], axis: int) -> int:
-    """Return the size of the axis given by the attribute `axis`, whose default is `axis`."""
     axis = _attribute(node, "axis", axis)
     return max(sizes[axis : axis + 1 or None], default=1)
 

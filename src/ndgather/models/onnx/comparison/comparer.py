@@ -113,7 +113,7 @@ class Comparer:
     def names(self) -> list[str]:
         return list(dict.fromkeys([*self.outputs, *self.traced.names]))
 
-    def process(self, runtime: str, model: TracedModel) -> RuntimeProcess:
+    def start_process(self, runtime: str, model: TracedModel) -> RuntimeProcess:
         """Start a process that loads the model, or a part of it, in a runtime."""
         options, limit_s = self.options[runtime], self.settings.limit_s
         return RuntimeProcess(runtime, model.source(), options, limit_s=limit_s)
@@ -205,7 +205,7 @@ class Comparer:
 
         A prefix of the nodes contains this node exactly if a result that later nodes read differs.
         """
-        nodes = self.traced.up_to([output]).proto.graph.node
+        nodes = self.traced.part_for([output]).proto.graph.node
         last_read = {name: number for number, node in enumerate(nodes) for name in names_read(node)}
         last_read[output] = len(nodes)
 
@@ -236,18 +236,18 @@ class TracedRun:
 
     def __init__(self, model: Comparer, runtime: str, inputs: Values) -> None:
         self.runtime, self._model, self._inputs = runtime, model.traced, inputs
-        self._process = partial(model.process, runtime)
+        self._process = partial(model.start_process, runtime)
         self.values: Values | None = None
         self.failed_node: TracedNode | None = None
         self.failure = Answer()
-        self.version, self.answer = self._run(self._model, model.names)
+        self.version, self.answer = self._run_model(self._model, model.names)
         self.complete = self.values is not None
         level = logging.INFO if self.answer.crashed is None else logging.WARNING
         LOGGER.log(level, "%s %s: %s", runtime, self.version, self.answer.text or "ran")
         if not self.complete:
             self._find_failed_node()
 
-    def _run(self, model: TracedModel, outputs: Sequence[str]) -> tuple[str, Answer]:
+    def _run_model(self, model: TracedModel, outputs: Sequence[str]) -> tuple[str, Answer]:
         with self._process(model) as process:
             answer = process.run(outputs, self._inputs)
             version = process.version
@@ -258,7 +258,7 @@ class TracedRun:
 
     def values_of(self, names: Sequence[str]) -> Values:
         """Run the part of the model that computes `names` and return the values that are arrays."""
-        part = self._model.up_to(names)
+        part = self._model.part_for(names)
         with self._process(part) as process:
             values = process.run(part.names, self._inputs).values or ()
         return {
@@ -268,10 +268,9 @@ class TracedRun:
         }
 
     def _run_part(self, nodes: Sequence[TracedNode], extra: Sequence[str] = ()) -> Answer:
-        """Run the part of the model that computes `nodes` and the values in `extra`."""
         wanted = {name for node in nodes for name in node.outputs}
-        part = self._model.up_to(wanted | set(extra))
-        return self._run(part, part.names)[1] if part.names else Answer(values=[])
+        part = self._model.part_for(wanted | set(extra))
+        return self._run_model(part, part.names)[1] if part.names else Answer(values=[])
 
     def _find_failed_node(self) -> None:
         """Find the first gather or scatter node at which the runtime fails, by bisection."""

@@ -240,7 +240,7 @@ class _Searcher:
     def _process(self, name: str) -> RuntimeProcess:
         process = self._loaded.get(name)
         if process is None or (process.failed is not None and process.version):
-            process = self._comparer.process(name, self._comparer.traced)
+            process = self._comparer.start_process(name, self._comparer.traced)
             self._processes.enter_context(process)
             self._loaded[name] = process
         return process

@@ -102,7 +102,6 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def to_text(comparison: Comparison) -> str:
-    """Return the comparison as text: all runtimes, the nodes that differ, and a summary."""
     lines = [
         f"{run.runtime} {run.version}: {run.status}{': ' if run.text else ''}{run.text}"
         for run in comparison.runs
@@ -144,7 +143,6 @@ def _last_lines(comparison: Comparison) -> Iterator[str]:
 
 
 def _explanation(node: NodeComparison) -> Iterator[tuple[str, str]]:
-    """Yield the title and text of each explanatory line for a node that differs."""
     explanation = next((run.explanation for run in node.runs if run.explanation is not None), None)
     if explanation is not None:
         none = "no runtime"

@@ -40,7 +40,9 @@ class Meaning:
     reduction: Reduction
 
     @classmethod
-    def of(cls, row: OperatorVersion, attributes: Mapping[str, int | str | bool]) -> Self:
+    def from_attributes(
+        cls, row: OperatorVersion, attributes: Mapping[str, int | str | bool]
+    ) -> Self:
         """Return the meaning of the attributes of `row`, using defaults for missing attributes."""
         values: dict[str, int | str | bool] = {"axis": 0, "batch_dims": 0, "reduction": "none"}
         values |= {item.name: item.default for item in row.attributes if item.default is not None}
@@ -61,7 +63,7 @@ class GatherCall:
     `origin` is the version in the source, and `row` is the version that defines `attributes`.
     `inputs`, `types` and `constants` are keyed by role. `new` collects the nodes that are added
     before the call, and `indices` the names of new indices. `known` describes the original node for
-    the rules on runtimes. `inside` is the range of the original indices if all are in bounds.
+    the rules on runtimes. `safe_range` is the range of the original indices if all are in bounds.
     """
 
     origin: OperatorVersion
@@ -75,10 +77,10 @@ class GatherCall:
     new: SizedNodes
     known: KnownCall | None
     indices: list[str] = field(default_factory=list)
-    inside: Interval | None = None
+    safe_range: Interval | None = None
 
     @classmethod
-    def of(cls, inferred: InferredNode, new: SizedNodes) -> Self:
+    def from_node(cls, inferred: InferredNode, new: SizedNodes) -> Self:
         """Return the call of a node. Nodes that it needs will be added to `new`."""
         op_node = inferred.op_node
         row = op_node.operator().row
@@ -100,7 +102,7 @@ class GatherCall:
             new=new,
             known=KnownCall.of(row, (data, *types[1:]), attributes, indices=indices),
         )
-        call.inside = call.find_inside()
+        call.safe_range = call.find_safe_range()
         return call
 
     def indexed_sizes(self) -> list[Dim]:
@@ -111,7 +113,7 @@ class GatherCall:
             return [*data[first : first + depth]] if isinstance(depth, int) else []
         return [data[self.attribute("axis") % len(data)]] if data else []
 
-    def find_inside(self) -> Interval | None:
+    def find_safe_range(self) -> Interval | None:
         """Return the range of the indices if all of them are provably in bounds."""
         scope, name, sizes = self.new.scope, self.inputs[Role.INDICES], self.indexed_sizes()
         numbers = [size for size in sizes if isinstance(size, int)]
@@ -224,7 +226,7 @@ def masked_by(scope: Scope, name: str) -> str:
 def fit(call: GatherCall, function: Operator) -> None:
     """Convert the inputs and attributes of a call to the version of `function`."""
     target = function.row
-    meaning = Meaning.of(call.row, call.attributes)
+    meaning = Meaning.from_attributes(call.row, call.attributes)
     call.attributes = _attributes(call, target, meaning)
     for item in target.inputs:
         _fit_type(call, target, item)

@@ -39,7 +39,7 @@ class Draft:
     `assumed` contains the types of values whose sizes are declared but cannot be inferred.
     `stale` contains the declarations that contradict an open size of an input, with the reasons.
     `nodes` contains a report on each gather and scatter and the nodes that replace it.
-    `folded` contains the outputs of new gathers, whose indices are already normalized.
+    `normalized` contains the outputs of new gathers, whose indices are already normalized.
     """
 
     model: ModelProto
@@ -51,11 +51,11 @@ class Draft:
     stale: dict[str, tuple[TypeProto, str]] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     nodes: list[tuple[RewrittenNode, list[NodeProto]]] = field(default_factory=list)
-    folded: set[str] = field(default_factory=set)
+    normalized: set[str] = field(default_factory=set)
     _inferred: InferredModel | None = None
 
     @classmethod
-    def of(cls, source: ModelProto, folder: str | None) -> Self:
+    def from_source(cls, source: ModelProto, folder: str | None) -> Self:
         """Return a draft with a copy of `source` in which functions are inlined."""
         model = without_functions(source)
         for function in model.functions:

@@ -61,7 +61,7 @@ class RewriteGathers:
     strict: bool = False
 
     def __call__(self, draft: Draft) -> Draft:
-        self._rewrite_graph(draft, draft.inferred.of(draft.model.graph))
+        self._rewrite_graph(draft, draft.inferred.pair_graph(draft.model.graph))
         return draft.changed()
 
     def _rewrite_graph(self, draft: Draft, body: InferredGraph) -> None:
@@ -79,11 +79,10 @@ class RewriteGathers:
     def _rewrite_node(
         self, draft: Draft, node: NodeProto, inferred: InferredNode
     ) -> list[NodeProto]:
-        """Return the nodes that replace a gather or scatter, or the node itself."""
         op_node = inferred.op_node
         if inferred.refusal is not None:
             raise op_node.named(inferred.refusal)
-        call = GatherCall.of(inferred, self._new_nodes(draft, op_node))
+        call = GatherCall.from_node(inferred, self._new_nodes(draft, op_node))
         why = self.target.refusal(call, op_node.scope)
         if why is None:
             self._report(draft, op_node)
@@ -128,7 +127,7 @@ class RewriteGathers:
                 reasons.append(missing)
                 continue
             if self.target.opset is not None:
-                draft.folded |= {x.output[0] for x in new.before if is_published(x)}
+                draft.normalized |= {x.output[0] for x in new.before if is_published(x)}
             became = ", ".join(name if n == 1 else f"{n} {name}" for name, n in counts.items())
             added = sum(counts.values()) - 1
             self._report(draft, op_node, became, new.before, added=added, why=why, outside=outside)
@@ -221,8 +220,8 @@ class RewriteGathers:
             outside = self._cast_indices(call)
         if not outside:
             rows = self._rows(call, self.target.limits[name])
-            rows.fold()
-            refusal = self.target.refusal(call, scope, folded=True)
+            rows.normalize_indices()
+            refusal = self.target.refusal(call, scope, normalized=True)
             if refusal:
                 raise call.cannot_become(name, refusal)
             outside = rows.outside("stays out of bounds")
@@ -261,8 +260,8 @@ class RewriteGathers:
 
 def _write_node(inferred: InferredNode, write: _Writer, new: SizedNodes) -> str:
     """Add the nodes for a call and return how they treat out-of-bounds indices."""
-    call = GatherCall.of(inferred, new)
-    constant, inside = Role.INDICES in call.constants, call.inside
+    call = GatherCall.from_node(inferred, new)
+    constant, inside = Role.INDICES in call.constants, call.safe_range
     outside = write(call)
     if constant:
         return "not possible"

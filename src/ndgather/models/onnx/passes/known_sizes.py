@@ -35,13 +35,12 @@ def fold_known_sizes(draft: Draft, target: Target) -> Draft:
 
     Types may depend on the new constants and are therefore inferred again after each round.
     """
-    while _fold(draft, target, draft.inferred.of(draft.model.graph)):
+    while _fold(draft, target, draft.inferred.pair_graph(draft.model.graph)):
         draft.changed()
     return draft
 
 
 def _fold(draft: Draft, target: Target, body: InferredGraph) -> bool:
-    """Replace nodes of a graph and its subgraphs; return whether the graph changed."""
     found = False
     for place in body:
         node, scope = place.node, place.scope

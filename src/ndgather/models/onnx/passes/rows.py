@@ -63,7 +63,7 @@ class Rows:
         self.call, self.new, self.target, self.limits = call, call.new, target, limits
         self.checked, self.matmul = checked, matmul
         self.data, self.indices = (call.sizes(role) for role in (Role.DATA, Role.INDICES))
-        self.meaning = Meaning.of(call.row, call.attributes)
+        self.meaning = Meaning.from_attributes(call.row, call.attributes)
         self._why = ""  # why the target does not support rows
         self._row: Sequence[Size] = ()  # the shape of a row
 
@@ -104,14 +104,14 @@ class Rows:
         verb = "change" if self.call.row.kind.scatters else "select"
         return checked if self.checked else f"may {verb} another element"
 
-    def fold(self) -> None:
+    def normalize_indices(self) -> None:
         """Normalize the negative indices of the call in a type that the target supports."""
         call, axis = self.call, self.axis
         batch, tuples = self.meaning.batch_dims, call.row.kind.tuples
         sizes = self.data[batch : self._addressed()] if tuples else [self.data[axis]]
         self._choose_type(sizes)
         before = call.inputs[Role.INDICES]
-        name = self._folded(before, sizes, sizes)
+        name = self._normalize(before, sizes, sizes)
         if name != before and not self.indices:  # `sizes` added an axis to a scalar index
             name = self.new.compute("Reshape", name, self.new.constant([]))
         call.inputs[Role.INDICES] = name
@@ -153,7 +153,7 @@ class Rows:
             raise self.call.cannot_become("Gather", f"the length of the index tuples is {why}")
         return self.meaning.batch_dims + depth.number
 
-    def _folded(self, name: str, sizes: Sequence[Size], beyond: Sequence[Size]) -> str:
+    def _normalize(self, name: str, sizes: Sequence[Size], beyond: Sequence[Size]) -> str:
         """Return non-negative indices, where `sizes` belong to the last axis of the index tuples.
 
         On an axis of size 5, 3 stays and -2 becomes 3. If `checked`, out-of-bounds indices like 5
@@ -162,7 +162,7 @@ class Rows:
         new, dtype = self.new, self.new.dtype
         # Analyze the range before a cast, which may lose it. A cast preserves in-bounds indices.
         is_negative = find_value_range(new.scope, name).lowest < 0
-        adds_checks = self.checked and self.call.inside is None
+        adds_checks = self.checked and self.call.safe_range is None
         before = self.call.types[Role.INDICES].dtype or dtype
         # Open sizes are read from a Shape as int64, so a single Cast at the end is enough.
         is_open = any(size.open for size in sizes)
@@ -207,7 +207,7 @@ class Rows:
         sizes = self.data[: self._addressed()]
         apart = strides(sizes)
         beyond = self._beyond(batch, len(sizes) - batch)
-        name = new.scaled(self._folded(name, sizes[batch:], beyond), apart[batch:])
+        name = new.scaled(self._normalize(name, sizes[batch:], beyond), apart[batch:])
         columns = [name]  # the sum has a term for each index of a tuple
         if len(sizes) - batch > 1:
             columns = [new.column(name, number) for number in range(len(sizes) - batch)]
@@ -223,7 +223,7 @@ class Rows:
         [[2, 0], [4, 4]], because their rows begin at the positions 0 and 3.
         """
         rank, apart, new = len(self.data), strides(self.data), self.new
-        name = self._folded(name, [self.data[self.axis]], self._beyond(self.axis, 1))
+        name = self._normalize(name, [self.data[self.axis]], self._beyond(self.axis, 1))
         name = new.scaled(name, [apart[self.axis]])
         lines = [
             new.line(self.indices[axis], apart[axis], axis, rank)
@@ -246,7 +246,7 @@ class Rows:
         shape = [*sizes[:axis], *places, *sizes[axis + 1 :]]
         outer = product(sizes[:axis])
         beyond = [sizes[axis]] if outer.open else self._beyond(axis, 1)
-        flat = self._folded(name, [sizes[axis]], beyond)
+        flat = self._normalize(name, [sizes[axis]], beyond)
         if outer == Size():  # Case 1
             self._gather_rows(data, axis + 1, flat, len(places), shape)
         elif not outer.open:  # Case 2
@@ -496,7 +496,7 @@ class Rows:
         call, new, rank = self.call, self.new, len(self.data)
         order = [self.axis, *(axis for axis in range(rank) if axis != self.axis)]
         count = self.indices[self.axis]
-        flat = self._folded(name, [self.data[self.axis]], self._beyond(self.axis, 1))
+        flat = self._normalize(name, [self.data[self.axis]], self._beyond(self.axis, 1))
         flat = new.reshape(flat, [count])
         self.data, self.indices = [self.data[axis] for axis in order], [count]
         if order != sorted(order):

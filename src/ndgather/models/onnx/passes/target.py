@@ -128,10 +128,10 @@ class Target:
         known = self.operators is None or op_type in self.operators
         return known or op_type in self.open_sizes or op_type in self.limits
 
-    def refusal(self, call: GatherCall, scope: Scope, *, folded: bool = False) -> str | None:
+    def refusal(self, call: GatherCall, scope: Scope, *, normalized: bool = False) -> str | None:
         """Return why the target does not support a gather or scatter, or None if it does.
 
-        `folded` is true if negative indices have already been normalized.
+        `normalized` is true if negative indices have already been normalized.
         """
         if self.opset is not None and call.row.domain != DEFAULT_DOMAIN:
             return None
@@ -139,12 +139,12 @@ class Target:
             return f"{self.name} does not support {call.row.name}"
         return self.limits[call.row.name].refusal(
             call.row.kind,
-            Meaning.of(call.row, call.attributes),
+            Meaning.from_attributes(call.row, call.attributes),
             call.types[Role.DATA],
             call.types[Role.INDICES],
             constant=Role.INDICES in call.constants,
             constant_data=scope.has_constant(call.inputs[Role.DATA]),
-            negative="" if folded else _negative(scope, call.inputs[Role.INDICES]),
+            negative="" if normalized else _negative(scope, call.inputs[Role.INDICES]),
         )
 
 

@@ -102,7 +102,6 @@ def convert_node(
 
 @cache
 def _schema(op_type: str, opset: int) -> OpSchema | None:
-    """Return the version of an operator in an opset, or None if the opset does not have it."""
     try:
         schema = defs.get_schema(op_type, opset, "")
     except (SchemaError, TypeError):  # the second: a version of more than 32 bits

@@ -64,7 +64,7 @@ class ConvertVersions:
 
     def __call__(self, draft: Draft) -> Draft:
         inferred, graph = draft.inferred, draft.model.graph
-        self._convert_graph(draft, inferred.of(graph))
+        self._convert_graph(draft, inferred.pair_graph(graph))
         if self.opset < INTEGERS_FROM:
             _move_constants(graph)
         self._import_domains(draft.model)
@@ -90,7 +90,6 @@ class ConvertVersions:
     def _convert_gather(
         self, draft: Draft, graph: GraphProto, place: PlacedNode, inferred: InferredNode
     ) -> list[NodeProto]:
-        """Return the converted gather or scatter, preceded by the nodes that it requires."""
         node, scope, op_node = place.node, place.scope, inferred.op_node
         if inferred.refusal is not None:
             inferred = self._repair(draft, op_node, inferred.refusal)
@@ -107,8 +106,8 @@ class ConvertVersions:
             if call.name != call.row.name:
                 call.row = target.row  # the attributes are those of the new operator
             fit(call, target)
-            folded = node.output[0] in draft.folded
-            _check_results(call, target.row, op_node, folded=folded)
+            normalized = node.output[0] in draft.normalized
+            _check_results(call, target.row, op_node, normalized=normalized)
             call.new.check_opset()
         except NdgatherError as error:
             raise op_node.named(error) from error
@@ -163,7 +162,7 @@ class ConvertVersions:
             prefix = inferred.op_node.node.input[1]
             scope, taken = op_node.scope, draft.taken
             new = SizedNodes(scope=scope, taken=taken, prefix=prefix, opset=self.opset)
-            return GatherCall.of(inferred, new)
+            return GatherCall.from_node(inferred, new)
 
         call = call_as_it_is()
         if self.operator is not None and self._changes_kind(call, self.operator):
@@ -209,17 +208,17 @@ class ConvertVersions:
 
 
 def _check_results(
-    call: GatherCall, target: OperatorVersion, op_node: OpNode, *, folded: bool
+    call: GatherCall, target: OperatorVersion, op_node: OpNode, *, normalized: bool
 ) -> None:
     """Raise ModelError if a call may return a result that `target` would not return.
 
-    `folded` is true if negative indices have already been normalized.
+    `normalized` is true if negative indices have already been normalized.
     """
     source, before, after = call.origin, call.origin.index_rule, target.index_rule
     if (
         before.negative
         and not after.negative
-        and not folded
+        and not normalized
         and Role.INDICES not in call.constants  # `fit` has normalized constants
         and may_be_negative(op_node.scope, op_node.node.input[1])
     ):
