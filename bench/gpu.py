@@ -141,7 +141,7 @@ def _sums(
         "index_put, deterministic": deterministic(put),
     }
     ways |= _composed("scatter_nd", data, indices, updates, reduction="add")
-    name = f"sums of rows of {width} bytes, {dtype}, {repeats} for one"
+    name = f"sums of rows of {width} bytes, {dtype}, {repeats} per row"
     return Case(name=name, ways=ways, useful=_bytes(updates, rows) + 2 * _bytes(data))
 
 

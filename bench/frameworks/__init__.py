@@ -1,1 +1,1 @@
-"""Calls on arrays of NumPy, torch and JAX, compared with these: ``python -m bench.frameworks``."""
+"""Calls on arrays of NumPy, torch and JAX, compared with the functions of these libraries."""
