@@ -86,7 +86,7 @@ class StandardLibrary(lowering.Library):
             return super().full(shape, self.asarray(np.asarray(element)))
 
     def where(self, condition: Any, true: Any, false: Any) -> Any:
-        """Return elements of `true` where the condition holds, and elements of `false` elsewhere.
+        """Select elements of `true` or `false` by a condition.
 
         For ndonnx, `take` selects the elements. Its own `where` adds both sides in onnxruntime,
         which turns -0.0 into 0.0 and rounds uint64 to float64.

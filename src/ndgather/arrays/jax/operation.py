@@ -62,7 +62,7 @@ class Operation(Call):
 
 
 def checked(call: Call) -> tuple[Call, Operation]:
-    """Return the operation and the call, with JAX arrays and validated options."""
+    """Return the call, with JAX arrays and validated options, and its operation."""
     for name, value in (*call.named()[:3], ("fill_value", call.fill_value)):
         if name == "data" or isinstance(value, jax.Array):
             check_array(call.caller, name, value)
