@@ -158,7 +158,7 @@ def updates_of_scatter(
     if ROWS[op.reduction].added == -1:
         result = -result
     if op.reduction == "none":
-        # Scattering the number of each update leaves, in every element, that of its last update.
+        # After scattering the numbers of the updates, each element has the last of its numbers.
         sizes, count = cotangent.shape, indices.shape
         if op.kind.tuples:
             sizes, count = sizes[: op.batch_dims + count[-1]], count[:-1]

@@ -23,7 +23,7 @@ from ndgather.errors import AttributeValueError, DTypeError
 
 @dataclass(frozen=True, kw_only=True)
 class Operation(Call):
-    """The options of a call as a parameter of JAX primitives, which must be hashable.
+    """The options of a call, hashable so that they can be a parameter of JAX primitives.
 
     The arrays are operands of the primitives, so they are None here. Axes are non-negative and
     include the axes of vmap. A scatter in mode drop has mode fill here.

@@ -135,7 +135,7 @@ class ValueRule:
 
 @dataclass(frozen=True)
 class OrderRule:
-    """A rule for starts of parts of another argument: the first is 0, and they ascend."""
+    """A rule for the offsets of parts of another argument, which must start at 0 and ascend."""
 
     bounds: IndexRule
     is_whole: bool = False  # whether the last start must be the length of the other argument
