@@ -1,14 +1,14 @@
-# The tasks that every contributor needs. Tasks for one topic or for every night are in nightly.mk.
+# The tasks that every contributor needs. nightly.mk has tasks for single topics and for every night.
 #
-#   make run           set up, build, and run the main job on real input
-#   make run-storage   the main job on arrays that do not fit in memory, on real data
-#   make quick         the tests of the core and of the operators with few examples: under a minute
-#   make test          set up and run the test suite
+#   make run           set up, build, and run the main example on real input
+#   make run-storage   the main example on stored arrays: real data that do not fit in memory
+#   make quick         the tests of the core and of the operators with few examples; under a minute
+#   make test          set up, and run the test suite
 #   make lint          ruff, clang-format, mypy, the stub of the core, the import contracts
-#   make check         what must pass before a change lands; 20 minutes on two cores, installs gigabytes
-#   make docs          build the site, build/site/index.html, and check its links; for a release, set the environment
+#   make check         everything that must pass before a change lands; 20 minutes on two cores, installs gigabytes
+#   make docs          build the site (build/site/index.html) and check its links; for a release, set the environment
 #     variables SITE and REPOSITORY to the URLs of the site (with a trailing slash) and of the repository
-#   make clean         remove everything that was built
+#   make clean         delete everything that was built
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -17,11 +17,11 @@ BIN := $(VENV)/bin
 TOOLS := build/tools/bin
 CMAKE := $(TOOLS)/cmake
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Python compiles a module at its first import and keeps the result; most modules that pip installs are never imported.
+# Python compiles modules at their first import; most modules that pip installs are never imported.
 export PIP_COMPILE := 0
 unexport PYTHONDONTWRITEBYTECODE
 
-# The file with the versions to install; empty: install the newest versions.
+# The file with the versions to install. Empty: the newest versions.
 CONSTRAINTS ?= constraints.txt
 INSTALL = -m pip install --quiet $(CONSTRAINTS:%=--constraint %)
 # Create an environment. Dependency groups need pip 25.1.
@@ -43,24 +43,24 @@ run: $(VENV)/installed-run
 run-storage: $(VENV)/installed-samples
 	$(BIN)/python examples/ship_track.py
 
-# Files that import these packages: their examples run with the tests of frameworks.
+# These files import frameworks: their examples run with the tests of frameworks.
 FRAMEWORKS := tests/frameworks $(addprefix src/ndgather/arrays/,torch jax tensorflow)
-# Files that `make test` leaves to other targets.
+# Files that other targets than `make test` run.
 ELSEWHERE := $(addprefix --ignore=,$(FRAMEWORKS) tests/site tests/xarray_suite)
 
-# The seed of Hypothesis; empty: a random one, and examples that failed before run again.
+# The seed of Hypothesis. Empty: a random seed, after the examples that failed before.
 SEED ?=
 # Every test run writes a report; tests/reports.py says which tests ran.
 PYTEST = -m pytest -q --junit-xml=build/reports/$@.xml $(SEED:%=--hypothesis-seed=%)
 
-# How many processes run the tests; 0: run them one after the other in this process.
+# The number of processes that run the tests. 0: run them in this process.
 TEST_WORKERS ?= 2
 SHARED := -n $(TEST_WORKERS) --dist worksteal
 
 test: $(VENV)/installed-test
 	$(BIN)/python $(PYTEST) $(SHARED) -m "not slow" $(ELSEWHERE) $(PYTEST_FLAGS)
 
-# Tests that take their time: child processes, many threads, large arrays, each allocation.
+# Slow tests: child processes, many threads, large arrays, failures of each allocation.
 UNHURRIED := $(addprefix tests/core/,memory threads results/test_large_arrays.py package/test_settings.py package/test_types.py)
 
 quick: $(VENV)/installed-test
@@ -79,13 +79,12 @@ lint: $(VENV)/installed-$(LINT)
 	$(BIN)/python -m mypy.stubtest ndgather._core ndgather.api
 	$(BIN)/lint-imports
 
-# All runs on one day draw the same examples; `make check SEED=...` reproduces a failure.
+# All runs on a day use the same random examples; `make check SEED=...` reproduces a failure.
 TODAY := $(shell expr $$(date +%s) / 86400)
 GROUPS := lint-docs-samples-run
 
-# Steps that are not timed run two at a time, the longest first. Property tests draw a fifth of the examples that
-# `make test` draws, and `make test-runtimes` skips tests that `make test` ran. If a step fails, the others still run,
-# and the summary at the end names the step.
+# Steps without timing run in pairs, the longest first. Property tests use a fifth of the examples of `make test`, and
+# `make test-runtimes` skips tests that `make test` ran. If a step fails, the others still run, and the summary names it.
 check: export HYPOTHESIS_PROFILE := short
 check: export SEED := $(or $(SEED),$(TODAY))
 check: export LINT := $(GROUPS)
@@ -128,11 +127,11 @@ $(FILE_LIST):
 
 # `make $(VENV)/built` builds the core and installs the package: Python files are used from src/.
 $(VENV)/built: $(BUILD_FILES) | $(VENV)/bin/python
-	@echo "Installing ndgather in $(VENV): its C++ core is compiled, which takes one to two minutes."
+	@echo "Installing ndgather in $(VENV) and compiling its C++ core, which takes one to two minutes."
 	$(BIN)/python $(INSTALL) --editable .
 	touch $@
 
-# The same, with the handler that XLA calls: jaxlib has its headers, see CMakeLists.txt.
+# The same with the handler that XLA calls, which needs the headers of jaxlib: see CMakeLists.txt.
 JAXLIB := build/jaxlib
 FOR_JAX := --config-settings cmake.define.NDGATHER_JAX=$(abspath $(JAXLIB)/jaxlib/include)
 
@@ -152,7 +151,7 @@ $(VENV)/installed-%: $(VENV)/built constraints.txt
 	touch $@
 
 # `make $(RUNTIMES)/installed-a` adds the group a to a second environment, which also sees the packages of $(VENV).
-# $(VENV) itself stays without onnxruntime, because more tests would run with it.
+# $(VENV) itself has no onnxruntime, because more tests would run with it.
 $(RUNTIMES)/installed-%: $(VENV)/installed-test | $(RUNTIMES)/bin/python
 	$(RUNTIMES)/bin/python $(INSTALL) $(call groups,$*)
 	touch $@

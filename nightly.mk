@@ -1,19 +1,19 @@
-# Tasks for one topic or for every night. `grep '##' nightly.mk` says when you need each of them.
+# Tasks for single topics and for every night. `grep '##' nightly.mk` lists them and when you need them.
 
 .PHONY: nightly test-frameworks test-torch test-kernels test-jax test-gpu test-runtimes test-xarray test-newer test-versions oldest-versions \
   test-large test-targets check-long test-docs wheel test-wheels release-check release-wheel check-core \
   check-borders check-asan check-tsan check-portable fuzz faults mutants bench bench-quick models models-quick exports conformance
 
-# Tasks run one after the other, even if one fails; their output is in build/nightly.
+# Tasks run one after another, even if one fails. Their output is in build/nightly.
 nightly release-check: export SEED := $(or $(SEED),$(TODAY))
 
-nightly:  ## every night, and before a release: everything too long for `make check`; at most four hours; NIGHTLY=rest continues, NIGHTLY='fuzz mutants' runs parts
+nightly:  ## every night, and before a release: everything too slow for `make check`; at most four hours; NIGHTLY=rest continues, NIGHTLY='fuzz mutants' runs parts
 	$(PYTHON) -m tools.nightly $(or $(NIGHTLY),night)
 
-release-check:  ## before a release, in addition to a nightly run without a failure: half an hour
+release-check:  ## before a release, after a nightly run without failures; half an hour
 	$(PYTHON) -m tools.nightly release
 
-# Three parts; `make check` runs two of them at a time. Triton interprets the GPU kernels, on CPU tensors.
+# Three parts, of which `make check` runs two at a time. Triton interprets the GPU kernels on CPU tensors.
 KERNELS := tests/frameworks/test_torch_kernels.py
 OF_TORCH := $(filter-out $(KERNELS),$(wildcard tests/frameworks/test_torch_*.py)) src/ndgather/arrays/torch
 FRAMEWORK_TESTS := test-torch test-kernels test-jax
@@ -28,28 +28,28 @@ test-torch:
 test-kernels:
 	NDGATHER_TORCH_KERNELS=1 TRITON_INTERPRET=1 $(RUNTIMES)/bin/python $(PYTEST) $(KERNELS) $(PYTEST_FLAGS)
 
-test-gpu:  ## after a change for GPUs, on a machine with a GPU: make test-gpu PYTHON=python3, whose torch supports it; 3 minutes
+test-gpu:  ## after a change for GPUs, on a machine with a GPU that the torch of PYTHON supports: make test-gpu PYTHON=python3; 3 minutes
 	$(PYTHON) $(PYTEST) -o filterwarnings=default tests/frameworks/test_gpu.py tests/frameworks/test_torch_devices.py $(KERNELS) $(PYTEST_FLAGS)
 
 test-jax:
 	$(RUNTIMES)/bin/python $(PYTEST) $(addprefix --ignore=,$(OF_TORCH)) $(filter-out $(OF_TORCH),$(FRAMEWORKS)) $(PYTEST_FLAGS)
 
-# With NOT_IN, the report of `make test`, only the tests that `make test` skipped run: they need a runtime or a framework.
+# NOT_IN is the report of `make test`. With it, only tests run that `make test` skipped, because they need a runtime.
 test-runtimes: $(RUNTIMES)/installed-all  ## after a change to models: the tests that need onnxruntime and OpenVINO
 	$(RUNTIMES)/bin/python $(PYTEST) -m "not slow" $(NOT_IN:%=--not-in=%) tests/models tests/cli tests/docs \
 	  tests/core/scatters/test_vjp.py tests/core/package/test_private_names.py tests/operators/test_defaults.py $(PYTEST_FLAGS)
 
-test-xarray: $(RUNTIMES)/installed-backends  ## after a change to engine="ndgather": xarray's own tests of its backends
+test-xarray: $(RUNTIMES)/installed-backends  ## after a change to engine="ndgather": xarray's own backend tests
 	$(RUNTIMES)/bin/python $(PYTEST) -p no:cacheprovider -o strict=false -o addopts=--import-mode=importlib \
 	  -o filterwarnings=ignore tests/xarray_suite/engine_tests.py $(PYTEST_FLAGS)
 
-# The newest packages need a newer Python than $(VENV) may have; the ABI of the core is the same. It also needs no pip.
+# The newest packages may need a newer Python than $(VENV). The stable ABI of the core works there too.
 NEWER := build/newer
 NEWER_PYTHON = $(shell for each in python3.14 python3.13 python3.12 ~/.pyenv/versions/3.1[432].*/bin/python3 $(PYTHON); do \
   $$each -c '' 2>/dev/null && echo $$each && break; done)
 NEWER_PACKAGES := numpy zarr xarray 'dask[array]' h5py tensorstore pytest hypothesis ml_dtypes
 
-test-newer: $(NEWER)/installed  ## after a change to stores: tests with the newest NumPy and zarr, by Python 3.12 or newer; half a minute
+test-newer: $(NEWER)/installed  ## after a change to stores: tests with the newest NumPy and zarr, in Python 3.12 or newer; half a minute
 	PYTHONPATH=$(NEWER)/package HYPOTHESIS_PROFILE=quick $(NEWER)/bin/python $(PYTEST) -p no:cacheprovider \
 	  -o filterwarnings=default tests/stored/stores/test_zarr_codecs.py tests/stored/test_definitions.py \
 	  tests/core/threads/test_processes.py::test_main_interpreter_works_after_a_refusal $(PYTEST_FLAGS)
@@ -74,31 +74,31 @@ $(VERSIONS)/built: $(BUILD_FILES) $(JAXLIB)/installed $(shell find src -type f -
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir $(VERSIONS)/wheel . $(FOR_JAX)
 	touch $@
 
-oldest-versions:  ## after a change to a lower bound in pyproject.toml: writes tests/versions/oldest.txt
+oldest-versions:  ## after a change to a lower bound in pyproject.toml: write tests/versions/oldest.txt
 	$(PYTHON) -m venv $(VERSIONS)/uv
 	$(VERSIONS)/uv/bin/python -m pip install --quiet uv
 	$(PYTHON) -m tools.versions oldest $(VERSIONS)/uv/bin/uv
 
 LARGE := tests/core/memory/test_two_gib.py tests/core/memory/test_real_borders.py tests/models/test_large_models.py
 
-test-large: $(VENV)/installed-test  ## after a change to offsets or borders: arrays of 2**31 elements and more; needs 8 GiB
+test-large: $(VENV)/installed-test  ## after a change to offsets or limits: arrays of 2**31 elements and more; needs 8 GiB
 	$(BIN)/python $(PYTEST) -m slow $(LARGE) $(PYTEST_FLAGS)
 
 check-long: $(RUNTIMES)/installed-exports  ## after a change to threads or memory: 100,000 calls of every kind; 20 minutes
 	$(RUNTIMES)/bin/python $(PYTEST) -m slow $(addprefix --ignore=,$(LARGE)) $(ELSEWHERE) tests $(PYTEST_FLAGS)
 
-test-targets: $(RUNTIMES)/installed-exports  ## after a change to `convert --target`: many examples; an hour
+test-targets: $(RUNTIMES)/installed-exports  ## after a change to `convert --target`: many random models; an hour
 	HYPOTHESIS_PROFILE=nightly $(RUNTIMES)/bin/python $(PYTEST) -o faulthandler_timeout=1800 tests/models/test_targets.py $(PYTEST_FLAGS)
 
 CHROMIUM ?= $(shell command -v chromium)
 
-test-docs: docs $(VENV)/installed-site build/browser/node_modules/axe-core/axe.min.js  ## after a change to the site: tests in Chromium, accessibility with axe; 10 minutes, needs npm
+test-docs: docs $(VENV)/installed-site build/browser/node_modules/axe-core/axe.min.js  ## after a change to the site: tests in Chromium, with axe for accessibility; 10 minutes, needs npm
 	CHROMIUM="$(CHROMIUM)" $(BIN)/python $(PYTEST) -p no:cacheprovider tests/site $(PYTEST_FLAGS)
 
 build/browser/node_modules/axe-core/axe.min.js:
 	npm install --silent --no-fund --no-audit --prefix build/browser axe-core@4
 
-# Tools that build and inspect a release have their own environment, because cffconvert needs old packages.
+# The tools for releases have their own environment, because cffconvert needs old packages.
 RELEASE := build/release/venv/bin
 
 build/release/installed: pyproject.toml
@@ -106,13 +106,13 @@ build/release/installed: pyproject.toml
 	$(RELEASE)/python -m pip install --quiet --group release
 	touch $@
 
-# Build the sdist, and from it the wheel; files have the time of the commit. The C++ library is linked statically, so
-# only the version of glibc decides on which systems a wheel runs. The wheel contains the handler that XLA calls.
+# Build the sdist, and the wheel from it, with the time of the commit. The C++ library is linked statically, so the wheel
+# runs on all systems with this version of glibc or newer. It contains the handler that XLA calls.
 build_release = rm -rf $(1) && LDFLAGS='-static-libstdc++ -Wl,--exclude-libs,ALL -Wl,--gc-sections' \
   SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 1764201600) $(RELEASE)/python -m build --quiet \
   --config-setting cmake.define.NDGATHER_JAX=$(abspath $(JAXLIB)/jaxlib/include) --outdir $(1) .
 
-wheel: dist/built  ## to try or ship a build: dist/*.whl and dist/*.tar.gz
+wheel: dist/built  ## to try or publish a build: dist/*.whl and dist/*.tar.gz
 	@ls -l dist/*.whl
 
 dist/built: $(BUILD_FILES) README.md LICENSE $(shell find src -type f -name '*.py*') build/release/installed $(JAXLIB)/installed
@@ -122,10 +122,10 @@ dist/built: $(BUILD_FILES) README.md LICENSE $(shell find src -type f -name '*.p
 	cp build/release/first/*.tar.gz dist
 	touch $@
 
-test-wheels: wheel  ## after a change to packaging: all tests with the wheel, and the tests of the core with every installed Python
+test-wheels: wheel  ## after a change to packaging: all tests with the wheel, and tests of the core with every installed Python
 	$(PYTHON) -m tools.wheels $(SEED:%=--hypothesis-seed=%) $(addprefix --ignore=,$(UNHURRIED)) $(ELSEWHERE) $(PYTEST_FLAGS)
 
-release-wheel: build/release/installed  ## part of release-check: one version everywhere, reproducible bytes, and checks by other tools
+release-wheel: build/release/installed  ## part of release-check: consistent versions, reproducible bytes, and checks by other tools
 	$(RELEASE)/cffconvert --validate
 	$(RELEASE)/python -m tools.release check
 	rm -rf dist
@@ -152,7 +152,7 @@ check-core: build/address-core/core_calls  ## after a change to the core: random
 
 TIME ?= 60
 
-check-borders: build/borders/built  ## after a change to the core: random calls with limits so small that every call crosses some, for TIME seconds
+check-borders: build/borders/built  ## after a change to the core: random calls with tiny limits, so that every call crosses some, for TIME seconds
 	$(BIN)/python tests/core/borders.py build/borders $(TIME)
 
 check-asan: check-core build/address/installed  ## after a change to binding/: all tests with AddressSanitizer and UBSan; 20 minutes
@@ -161,7 +161,7 @@ check-asan: check-core build/address/installed  ## after a change to binding/: a
 	  NDGATHER_INSTRUCTION_SET=$$set $(UNDER_ASAN)/venv/bin/python -m pytest $(SANITIZED) -m "not slow and not plain" \
 	    tests/core || exit; done
 
-# Tests of how long a call holds the GIL are skipped: calls take minutes here.
+# Skip tests of how long a call holds the GIL, because calls take minutes here.
 check-tsan: build/thread/built build/thread/installed  ## after a change to threads: ThreadSanitizer; 10 minutes
 	for set in $(INSTRUCTION_SETS); do \
 	  NDGATHER_INSTRUCTION_SET=$$set $(UNDER_TSAN)/core/core_calls 16 1000 || exit; done
@@ -172,14 +172,14 @@ CLANGXX ?= clang++
 TINY ?= OFF
 FUZZER := build/fuzzer-$(TINY)
 
-fuzz: $(FUZZER)/core_fuzz  ## after a change to the core or to readers of models: TIME seconds each; needs clang; TINY=ON sets tiny limits
+fuzz: $(FUZZER)/core_fuzz  ## after a change to the core or to readers of models: TIME seconds each; needs clang; TINY=ON for tiny limits
 	PYTHON=$(BIN)/python CORE_FUZZ=$< fuzz/run.sh $(TIME)
 
 faults: build/mutants/installed $(CMAKE)  ## after a change to the tests of the core: they must detect each fault; FAULTS='out-over-data' runs one
 	PATH="$(abspath $(TOOLS)):$$PATH" build/mutants/venv/bin/python tests/core/faults.py $(CMAKE) build/faults $(FAULTS)
 
-# mutmut changes a copy of the sources in mutants/, which needs the core beside it. SAMPLE: how many changes to try, in all modules.
-mutants: build/mutants/installed  ## after a change to Python rules: lists changes that no test detects; MUTANTS='ndgather.published.inference*'
+# mutmut changes a copy of the sources in mutants/, which needs the core next to it. SAMPLE: the number of random changes.
+mutants: build/mutants/installed  ## after a change to Python rules: list changes that no test detects; MUTANTS='ndgather.published.inference*'
 ifdef SAMPLE
 	build/mutants/venv/bin/python -m tools.mutants $(SAMPLE)
 else
@@ -193,27 +193,27 @@ endif
 check-portable: $(CMAKE)  ## after a change to the core: other compilers, aarch64 with qemu, Windows with wine, all overflow checks
 	PATH="$(abspath $(TOOLS)):$$PATH" tests/core/portable.sh $(CMAKE) build/portable
 
-bench: $(VENV)/installed-bench  ## after a change to speed, on an idle machine: comparison with numpy, torch, numba ...
+bench: $(VENV)/installed-bench  ## after a change to speed, on an idle machine: compare with numpy, torch, numba ...
 	$(BIN)/python -m bench --page
 
-bench-quick: $(VENV)/installed-test  ## after a change to the benchmark: every case at reduced size; checks results, measures no times
+bench-quick: $(VENV)/installed-test  ## after a change to the benchmark: check the results of every case at reduced size, without times
 	$(BIN)/python -m bench --quick
 
-models: exports  ## before a release: every command on 40 models that packages ship and on those of `make exports`; half an hour
+models: exports  ## before a release: every command on 40 models from packages and on the models of `make exports`; half an hour
 	$(RUNTIMES)/bin/python -m tools.models
 
-exports: $(RUNTIMES)/installed-exports  ## after a change to models: 80 models that exporters write; EXPORTS='--page' writes docs/exporters.md
+exports: $(RUNTIMES)/installed-exports  ## after a change to models: 80 models from exporters; EXPORTS='--page' writes docs/exporters.md
 	$(RUNTIMES)/bin/python -m tools.exports $(EXPORTS)
 
-models-quick: $(RUNTIMES)/installed-models  ## after a change to models: the models of three small packages; half a minute
+models-quick: $(RUNTIMES)/installed-models  ## after a change to models: models of three small packages; half a minute
 	$(RUNTIMES)/bin/python -m tools.models --short
 
-conformance: $(VENV)/installed-bench  ## after a change to the conformance cases: runs them in all libraries and writes docs/conformance.md
+conformance: $(VENV)/installed-bench  ## after a change to the conformance cases: run them in all libraries and write docs/conformance.md
 	$(BIN)/python -m conformance --format md > docs/conformance.md
 
 CORE_CALLS := $(wildcard tests/core/*.h tests/core/*.cpp fuzz/*.cpp)
 
-# An instrumented core in its own environment; `make build/address/installed` adds the packages that the tests need.
+# An instrumented core in its own environment. `make build/address/installed` adds the packages for the tests.
 build/%/built: $(BUILD_FILES) $(CORE_CALLS)
 	$(call environment,build/$*/venv)
 	build/$*/venv/bin/python $(INSTALL) --editable . \
@@ -228,8 +228,8 @@ build/%-core/core_calls: $(BUILD_FILES) $(CORE_CALLS) | $(CMAKE)
 	MAKEFLAGS= $(CMAKE) --build $(@D) -- --quiet
 	touch $@
 
-# The package of src/ with another core. The .pth file adds the other packages of $(VENV), but not its core, because
-# Python ignores .pth files inside a folder that a .pth file adds.
+# The package in src/ with another core. The .pth file adds the packages of $(VENV) except its core, because Python
+# ignores .pth files in folders added by a .pth file.
 build/borders/built: $(BUILD_FILES) $(CORE_CALLS) $(VENV)/installed-test | $(CMAKE)
 	$(CMAKE) -S . -B $(@D) -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(TOOLS))/ninja --log-level=WARNING \
 	  -DNDGATHER_SANITIZE=address -DNDGATHER_TINY=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS=-O1 \
