@@ -1,4 +1,4 @@
-"""Two builds are compared on equal arrays: a difference in answers or in time is seen."""
+"""Two builds are compared on equal arrays, and differences in results and times are detected."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def gather_nd(data, indices):
 
 
 def stand_in(folder: Path, change: str = "", pause: float = 0.0) -> str:
-    """Return a folder with another build of the package: one function, in NumPy."""
+    """Return a folder with another build of the package: a single function, in NumPy."""
     package = folder / "ndgather"
     package.mkdir()
     (package / "__init__.py").write_text(STAND_IN.format(change=change, pause=pause))
     return str(folder)
 
 
-def test_equal_answers_are_said_without_times(
+def test_equal_results_are_reported_without_times(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     options = ["--case", "call-nd-4x4", "--case", "points-64MB", "--quick"]
@@ -43,7 +43,7 @@ def test_equal_answers_are_said_without_times(
 
 
 @pytest.mark.parametrize("change", [" + 1", "[:-1]", ".astype('f8')"])
-def test_another_answer_fails(
+def test_different_result_fails(
     change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = stand_in(tmp_path, change)
@@ -51,7 +51,7 @@ def test_another_answer_fails(
     assert "DIFFERENT ANSWERS" in capsys.readouterr().out
 
 
-def test_what_the_other_build_lacks_is_left_out(
+def test_functions_missing_in_the_other_build_are_omitted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = stand_in(tmp_path)
@@ -62,7 +62,7 @@ def test_what_the_other_build_lacks_is_left_out(
     )
 
 
-def test_above_one_is_faster_here(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ratio_above_one_means_faster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved = tmp_path / "new" / "ratios.json"
     options = ["--case", "call-nd-4x4", "--rounds", "2", "--threads", "1", "--json", str(saved)]
     assert main(["--against", stand_in(tmp_path, pause=1e-3), *options]) == 0
@@ -75,7 +75,7 @@ def test_above_one_is_faster_here(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("what", ["no-such-revision", ""])
-def test_what_cannot_be_built_is_refused(
+def test_invalid_build_is_refused(
     what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--against", what or str(tmp_path)]) == 1
@@ -84,7 +84,7 @@ def test_what_cannot_be_built_is_refused(
     assert (what or str(tmp_path)) in error
 
 
-def test_a_build_that_crashes_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_crashed_build_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = stand_in(tmp_path, change=" if __import__('os')._exit(7) else 0")
     assert main(["--against", folder, "--case", "call-nd-4x4", "--case", "points-L1"]) == 1
     assert capsys.readouterr().err.endswith(f"the process of {folder} ended with exit status 7\n")

@@ -1,4 +1,4 @@
-"""A source tree is built into a folder of its own, and again only when it has changed."""
+"""A source tree is built in its own folder, and again only after a change."""
 
 from __future__ import annotations
 
@@ -44,9 +44,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tree
 
 
-def test_a_source_tree_is_built_when_it_has_changed(
-    tree: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_changed_source_tree_is_built(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first = against.build(str(tree))
     assert (first / "ndgather" / "__init__.py").read_text() == "first = 1\n"
     assert against.build(str(tree)) == first
@@ -57,7 +55,7 @@ def test_a_source_tree_is_built_when_it_has_changed(
     assert (first / "ndgather" / "__init__.py").read_text() == "first = 1\n"
 
 
-def test_a_tree_that_does_not_build_is_refused_and_not_kept(tree: Path) -> None:
+def test_failed_build_is_refused_and_not_kept(tree: Path) -> None:
     (tree / "backend.py").write_text("raise SystemExit('no backend today')\n")
     with pytest.raises(ValueError, match=r"does not build:\n[\s\S]*no backend today"):
         against.build(str(tree))

@@ -1,4 +1,4 @@
-"""The table of benchmark cases: sound, reproducible, and each answered as plain loops answer it."""
+"""The table of benchmark cases is valid and reproducible, and results equal plain loops."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ every_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 
 def plain_loop(case: Case, data: Any, indices: Any, updates: Any) -> Any:
-    """Return the answer of the defining loops, scatters included."""
+    """Return the result of the defining loops, including scatters."""
     if not case.is_scatter:
         options: dict[str, Any] = {"batch_dims": case.batch_dims} if case.batch_dims else {}
         options |= {"mode": case.mode} if case.mode != "raise" else {}
@@ -49,24 +49,24 @@ def plain_loop(case: Case, data: Any, indices: Any, updates: Any) -> Any:
     return result
 
 
-def test_cases_have_names_of_their_own() -> None:
+def test_case_names_are_unique() -> None:
     names = [case.name for case in CASES]
     assert 0 < len(names) <= 110
     assert len(set(names)) == len(names)
 
 
 @every_case
-def test_says_who_makes_such_a_call(case: Case) -> None:
+def test_cases_have_an_example(case: Case) -> None:
     assert len(case.why) > 20
     assert case.why != case.name
 
 
 @every_case
-def test_reasons_are_not_copied(case: Case) -> None:
+def test_examples_are_unique(case: Case) -> None:
     assert [other.name for other in CASES if other.why == case.why] == [case.name]
 
 
-def test_table_covers_what_it_promises() -> None:
+def test_table_covers_all_kinds_of_calls() -> None:
     operators = {"gather_nd", "gather_elements", "gather", "scatter_nd", "scatter_elements"}
     assert {case.operator for case in CASES} == operators
     signed, unsigned = {"int8", "int16", "int32", "int64"}, {"uint8", "uint16", "uint32"}
@@ -132,7 +132,7 @@ def test_same_seed_same_arrays(case: Case) -> None:
 
 
 @every_case
-def test_reduced_keeps_the_kind(case: Case) -> None:
+def test_reduced_case_keeps_its_kind(case: Case) -> None:
     small = case.reduced(REDUCED_ELEMENTS)
     shapes = {"data_shape": case.data_shape, "index_shape": case.index_shape}
     assert replace(small, **shapes) == case
@@ -155,17 +155,17 @@ def test_oracle_agrees_with_plain_loops(case: Case) -> None:
 
 
 @every_case
-def test_own_answer_is_right_or_the_function_is_missing(case: Case) -> None:
+def test_ndgather_is_correct_or_lacks_the_function(case: Case) -> None:
     refusals, failed = check(case.reduced(REDUCED_ELEMENTS), [OWN], threads=2)
     assert not failed, refusals
 
 
-def test_peers_have_names_of_their_own() -> None:
+def test_library_names_are_unique() -> None:
     assert len({peer.name for peer in PEERS}) == len(PEERS)
 
 
 def case_of(**changes: Any) -> Case:
-    """Return a small case; a slice is one row of 16 float32, which is one cache line."""
+    """Return a small case; a slice is a row of 16 float32, which is one cache line."""
     row = Case(
         name="row",
         why="made up",

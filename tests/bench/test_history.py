@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where rows are written in a test."""
+    """The file to which a test writes rows."""
     path = tmp_path / "history.csv"
     monkeypatch.setattr(history, "PATH", path)
     return path
@@ -30,9 +30,7 @@ def read(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_a_comparison_adds_a_row_with_the_machine_and_the_least_cases(
-    tmp_path: Path, rows: Path
-) -> None:
+def test_comparison_adds_a_row_with_machine_and_lowest_ratios(tmp_path: Path, rows: Path) -> None:
     folder = tmp_path / "slow"
     folder.mkdir()
     there = stand_in(folder, pause=0.001)
@@ -49,7 +47,7 @@ def test_a_comparison_adds_a_row_with_the_machine_and_the_least_cases(
     assert float(first["mean"]) == pytest.approx(float(ratio), rel=0.01)
 
 
-def test_counts_are_a_row_without_a_machine(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_add_a_row_without_a_machine(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = {"one": 1.5, "two": 20.25}
     monkeypatch.setattr(instructions, "count", lambda folder: counts if not folder else {})
     assert main(["--instructions", "--history"]) == 0
@@ -68,7 +66,7 @@ def test_counting_needs_valgrind(
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
-def test_the_same_build_has_the_same_counts() -> None:
+def test_same_build_has_the_same_counts() -> None:
     first, second = instructions.count(""), instructions.count("")
     assert list(first) == list(instructions.COUNTED)
     assert first == pytest.approx(second, rel=0.01)

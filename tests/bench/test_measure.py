@@ -1,4 +1,4 @@
-"""The instrument itself: wrong answers are caught, numbers mean what they say, files read back."""
+"""The benchmark itself: wrong results are detected, numbers are correct, files can be read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CASE = Case(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stand(Peer):
-    """A peer whose one way to make the call is given."""
+    """A library with the given way to make the call."""
 
     make: Callable[[Arrays], Any]
 
@@ -68,7 +68,7 @@ def raises(arrays: Arrays) -> Any:
         pytest.param(raises, "MemoryError: (9, 5) of no use", id="error"),
     ],
 )
-def test_a_wrong_peer_is_named_and_not_timed(make: Callable[[Arrays], Any], reason: str) -> None:
+def test_wrong_library_is_named_and_not_timed(make: Callable[[Arrays], Any], reason: str) -> None:
     result = measure(
         CASE,
         [peer("good", right), peer("bad", make)],
@@ -81,7 +81,7 @@ def test_a_wrong_peer_is_named_and_not_timed(make: Callable[[Arrays], Any], reas
     assert result.refusals == {"bad": reason}
 
 
-def test_an_answer_that_is_wrong_now_and_then_is_wrong() -> None:
+def test_occasionally_wrong_result_is_wrong() -> None:
     calls = []
 
     def loses_an_update(arrays: Arrays) -> Any:
@@ -91,7 +91,7 @@ def test_an_answer_that_is_wrong_now_and_then_is_wrong() -> None:
     assert check(CASE, [peer("racy", loses_an_update)], 1)[0] == {"racy": "wrong answer"}
 
 
-def test_a_machine_that_is_busy_is_not_measured() -> None:
+def test_busy_machine_is_not_measured() -> None:
     spin = [sys.executable, "-c", "while True: pass"]
     with ExitStack() as busy:
         for _ in range(3 * report.usable_processors()):
@@ -101,12 +101,12 @@ def test_a_machine_that_is_busy_is_not_measured() -> None:
             measure(CASE, [peer("peer", right)], 1, rounds=20, machine=Machine(threads=1))
 
 
-def test_where_one_thread_is_faster_one_counts() -> None:
+def test_single_thread_counts_if_it_is_faster() -> None:
     used = []
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Slower(Stand):
-        """Waits longer the more threads it has."""
+        """A library that is slower with more threads."""
 
         def use_threads(self, threads: int) -> None:
             used[:] = [threads]
@@ -124,7 +124,7 @@ def test_where_one_thread_is_faster_one_counts() -> None:
     assert timing.idiom == "made up, one thread"
 
 
-def test_no_page_is_written_about_times_that_spread(
+def test_no_page_is_written_if_times_spread(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, path = record(*[result(2.0, numpy=3.0)] * 3), tmp_path / "page.md"
@@ -134,7 +134,7 @@ def test_no_page_is_written_about_times_that_spread(
     assert not path.exists()
 
 
-def test_a_run_for_a_page_ends_once_too_many_times_spread(
+def test_run_for_a_page_ends_if_too_many_times_spread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     measured = []
@@ -153,7 +153,7 @@ def test_a_run_for_a_page_ends_once_too_many_times_spread(
     assert not path.exists()
 
 
-def test_a_page_of_a_noisy_run_is_refused_before_it(
+def test_page_of_a_noisy_run_is_refused_before_the_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--page", str(tmp_path / "page.md"), "--noisy"]) == 1
@@ -161,16 +161,16 @@ def test_a_page_of_a_noisy_run_is_refused_before_it(
 
 
 @pytest.mark.parametrize("reach", [128, 4096, 1 << 20])
-def test_random_lines_lie_in_their_bytes(reach: int) -> None:
+def test_random_lines_are_in_bounds(reach: int) -> None:
     loops = pytest.importorskip("bench.loops", reason="numba measures the machine")
     words = np.zeros(reach // 8 + 8, np.uint64)
-    words[reach // 8 :] = 1  # a line behind them
+    words[reach // 8 :] = 1  # a line past the end
     first = np.arange(1, 9, dtype=np.uint64).reshape(2, 4) << np.uint64(40)
     seen = loops.read_chains(words, limits.line_shift(reach), first, 5000)
     assert seen == loops.read_chains(np.zeros_like(words), limits.line_shift(reach), first, 5000)
 
 
-def test_an_output_left_from_another_peer_is_no_answer() -> None:
+def test_output_of_another_library_is_not_a_result() -> None:
     def fill(arrays: Arrays) -> Any:
         assert arrays.out is not None
         arrays.out[...] = right(arrays)
@@ -181,7 +181,7 @@ def test_an_output_left_from_another_peer_is_no_answer() -> None:
     assert refusals == {"idle": "wrong answer"}
 
 
-def test_an_update_in_place_starts_from_the_data_every_time() -> None:
+def test_update_in_place_starts_from_data_every_time() -> None:
     def add(arrays: Arrays) -> Any:
         assert arrays.updates is not None
         for row, update in zip(arrays.indices[:, 0], arrays.updates, strict=True):
@@ -229,27 +229,27 @@ def record(*results: Result) -> report.Record:
     return report.record(report.setting([ORACLE], 2), results, Machine(threads=2))
 
 
-def test_ratio_is_to_the_fastest_other() -> None:
+def test_ratio_uses_the_fastest_other_library() -> None:
     one = result(2.0, numpy=5.0, torch=3.0)
     assert one.ratio == 1.5
     assert one.fastest_peer is not None
     assert one.fastest_peer.peer == "torch"
 
 
-def test_limit_is_the_slower_of_its_parts() -> None:
+def test_limit_is_the_longer_of_its_parts() -> None:
     one = result(2.0)
     assert one.limit_fraction == 0.75
     assert one.limit.set_by == "random reads"
     assert one.ratio is None
 
 
-def test_a_case_we_cannot_do_has_no_ratio() -> None:
+def test_unsupported_case_has_no_ratio() -> None:
     one = replace(result(1.0, numpy=2.0), timings=result(1.0, numpy=2.0).timings[1:])
     assert one.ratio is None
     assert one.limit_fraction is None
 
 
-def test_summary_names_what_misses_its_target() -> None:
+def test_summary_names_cases_that_miss_their_target() -> None:
     text = report.summary(record(result(2.0, numpy=1.0), result(4.0, numpy=32.0)))
     assert "takes 2.00 times as long as ndgather (geometric mean), from 0.50 to 8.0 times." in text
     assert "The fastest of numpy, torch, onnxruntime and openvino takes 2.00 times as long." in text
@@ -258,7 +258,7 @@ def test_summary_names_what_misses_its_target() -> None:
     assert "case (75%, random reads), case (38%, random reads)." in text
 
 
-def test_saved_results_read_back(tmp_path: Path) -> None:
+def test_saved_results_can_be_read(tmp_path: Path) -> None:
     machine = Machine(threads=2)
     machine.copy_bytes_per_second[1024] = (1e9, 2e9)
     machine.line_seconds[4096] = Lines(latency=9e-8, in_flight=9.5, seconds=(2e-9, 1e-9))
@@ -267,7 +267,7 @@ def test_saved_results_read_back(tmp_path: Path) -> None:
     assert report.load(tmp_path / "new" / "run.json", report.Record) == run
 
 
-def test_page_names_what_is_slower_and_what_is_far_from_which_limit() -> None:
+def test_page_names_slower_cases_and_cases_far_from_the_limit() -> None:
     slow = replace(result(4.0, numpy=1.0), case=replace(CASE, name="slow"))
     near = result(1.5, numpy=4.0)
     text = page.text(record(slow, near), "picture.svg", "cases.md")
@@ -283,7 +283,7 @@ def test_page_opens_with_every_library_and_examples() -> None:
     assert "- *made up for this test* (`case`): numpy 1 s, ndgather 2 s." in text
 
 
-def test_page_shows_libraries_for_one_kind_of_call_apart() -> None:
+def test_libraries_for_one_kind_of_call_have_their_own_table() -> None:
     special = replace(result(2.0, numpy=3.0, scipy=4.0), case=replace(CASE, name="special"))
     run = record(result(2.0, numpy=3.0), result(2.0, numpy=3.0), special)
     tables, _, apart = page.cases_text(run, "page.md").partition("## Libraries for one kind of")
@@ -292,7 +292,7 @@ def test_page_shows_libraries_for_one_kind_of_call_apart() -> None:
     assert "| `special` | 2 s | 4 s |" in apart
 
 
-def test_page_says_where_when_and_how_to_repeat() -> None:
+def test_page_says_where_and_when_it_was_measured() -> None:
     run = record(result(2.0, numpy=3.0))
     text = page.text(run, "picture.svg", "cases.md")
     for part in (run.setting.processor, run.setting.date, run.setting.versions["numpy"]):
@@ -301,7 +301,7 @@ def test_page_says_where_when_and_how_to_repeat() -> None:
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"setting": {"date": ""}}', None])
-def test_a_file_that_is_no_run_is_refused(
+def test_invalid_run_file_is_refused(
     content: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "run.json"
@@ -313,14 +313,14 @@ def test_a_file_that_is_no_run_is_refused(
     assert str(path) in error
 
 
-def test_a_peer_needs_all_its_packages() -> None:
+def test_library_needs_all_its_packages() -> None:
     whole = Peer(name="whole", module="numpy", threads="one")
     half = replace(whole, needs=("no_such_package",))
     assert (whole.installed, whole.missing) == (True, ())
     assert (half.installed, half.missing) == (False, ("no_such_package",))
 
 
-def test_page_shows_every_case_and_every_refusal(tmp_path: Path) -> None:
+def test_pages_show_every_case_and_refusal(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the chart is drawn with it")
     one = result(2.0, numpy=3.0)
     other = replace(one, case=replace(CASE, name="other"))
@@ -339,7 +339,9 @@ def test_quick_run_checks_and_succeeds(capsys: pytest.CaptureFixture[str]) -> No
     assert "agree: ndgather numpy" in capsys.readouterr().out
 
 
-def test_full_run_saves_where_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_full_run_is_saved_to_the_given_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "run.json"
     options = [
         "--case",
@@ -361,7 +363,7 @@ def test_full_run_saves_where_told(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "1 cases;" in capsys.readouterr().out
 
 
-def test_no_such_case_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_case_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--case", "no such case", "--case", "nor this"]) == 2
     assert "no such case or nor this" in capsys.readouterr().err
 
@@ -374,7 +376,7 @@ def test_groups_may_be_repeated(capsys: pytest.CaptureFixture[str]) -> None:
     assert names == ["call-nd-varied", "call-elements-varied"]
 
 
-def test_the_line_of_a_chart_meets_its_bar():
+def test_chart_line_meets_its_bar():
     for ratios in ([2.0, 40.0], [0.5, 3.0, 3.0, 100.0], [1.0, 1.0, 1.0, 1.0]):
         low, high = page.middle_half(ratios)
         assert min(ratios) <= low <= high <= max(ratios)

@@ -1,4 +1,4 @@
-"""The suite of stored arrays: the answers of every method at reduced size, and its numbers."""
+"""The suite of stored arrays: results of every method at reduced size, and its numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 CASES_TO_CHECK = ("points-1e6", "sharded-1e5", "rows", "windows", "scatter-1e6", "labels-1e6")
 
 
-def test_answers_agree(capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_agree(capsys: pytest.CaptureFixture[str]) -> None:
     options = [word for name in CASES_TO_CHECK for word in ("--case", name)]
     assert main(["--suite", "stored", "--quick", *options]) == 0
     printed = capsys.readouterr().out
@@ -33,7 +33,7 @@ def request_of(tmp_path_factory: pytest.TempPathFactory) -> cases.Request:
     return cases.Request(case=case, size=field.REDUCED, path=path)
 
 
-def test_a_store_holds_the_field(request_of: cases.Request) -> None:
+def test_store_contains_the_field(request_of: cases.Request) -> None:
     zarr = pytest.importorskip("zarr")
     stored = zarr.open_array(str(request_of.path), mode="r")
     assert (stored.shards, stored.chunks) == ((32, 32, 32), (8, 8, 8))
@@ -42,14 +42,14 @@ def test_a_store_holds_the_field(request_of: cases.Request) -> None:
     )
 
 
-def test_touched_chunks_are_those_of_the_points(request_of: cases.Request) -> None:
+def test_touched_chunks_contain_the_points(request_of: cases.Request) -> None:
     expected = sorted(
         {tuple(place // 8 for place in point) for point in request_of.indices.tolist()}
     )
     assert request_of.touched() == expected
 
 
-def test_a_wrong_answer_is_found(request_of: cases.Request) -> None:
+def test_wrong_result_is_found(request_of: cases.Request) -> None:
     right = field.values(*request_of.indices.T)
     request_of.check(right)
     wrong = right.copy()
@@ -70,7 +70,7 @@ def result(**changes: float) -> measure.Result:
     return measure.Result(case="points-1e7", methods=methods, **changes)
 
 
-def test_a_result_compares_with_the_fastest_of_the_others_and_the_floor() -> None:
+def test_result_is_compared_with_the_fastest_other_and_the_floor() -> None:
     one = result()
     assert one.own is not None
     assert one.floor is not None
@@ -78,7 +78,7 @@ def test_a_result_compares_with_the_fastest_of_the_others_and_the_floor() -> Non
     assert (one.own.memory, one.floor.wall_seconds, one.fastest_other.method) == (150, 2.0, "zarr")
 
 
-def test_a_call_fails_that_takes_more_memory_than_it_may_or_is_wrong() -> None:
+def test_call_fails_if_it_is_wrong_or_uses_too_much_memory() -> None:
     assert not result().failed
     assert not result(allowed_bytes=150).failed
     assert result(allowed_bytes=149).failed
@@ -86,7 +86,7 @@ def test_a_call_fails_that_takes_more_memory_than_it_may_or_is_wrong() -> None:
     assert measure.Result(case="rows", methods=(wrong,)).failed
 
 
-def test_a_run_reads_back_and_makes_a_page(tmp_path: Path) -> None:
+def test_saved_run_can_be_read_and_makes_a_page(tmp_path: Path) -> None:
     run = report.Record(setting=report.setting(), results=(result(allowed_bytes=100),))
     json_report.write_json(asdict(run), tmp_path / "new" / "run.json")
     assert json_report.load(tmp_path / "new" / "run.json", report.Record) == run
@@ -97,6 +97,6 @@ def test_a_run_reads_back_and_makes_a_page(tmp_path: Path) -> None:
     assert "Limit for ndgather: 100 B" in page
 
 
-def test_no_such_case_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_case_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--suite", "stored", "--case", "none"]) == 2
     assert "no case is named none" in capsys.readouterr().err

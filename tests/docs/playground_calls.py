@@ -1,6 +1,6 @@
-"""Random calls as somebody types them into the playground, and what Python answers.
+"""Random calls as users type them into the playground, and Python's answers.
 
-The results are those of `tests.definitions.reference`; the errors are those of `ndgather`.
+Results come from `tests.definitions.reference`, and errors from `ndgather`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HIDDEN = re.compile(r'<p class="n-unseen">(.*?)</p>', re.DOTALL)
 
 
 def drawn_calls(count=COUNT, seed=48):
-    """Yield calls: the name of a function, and its arguments with nested lists."""
+    """Yield calls: the name of a function, and its arguments as nested lists."""
     chance = random.Random(seed)
     for _ in range(count):
         yield _call(chance)
@@ -52,7 +52,7 @@ def _call(chance):
     by_tuples = function in ("gather_nd", "scatter_nd", "gather_windows")
     if by_tuples and indices_shape[:1] == (0,) and chance.random() < 0.9:
         indices_shape = (1, *(indices_shape[1:] or (0,)))  # an empty list of tuples is refused
-    off = 5 if chance.random() < 0.3 else 0  # how far index values are out of bounds
+    off = 5 if chance.random() < 0.3 else 0  # how far indices may be out of bounds
     name = "starts" if function == "gather_windows" else "indices"
     call[name] = _indices(chance, indices_shape, max((*shape, 1)), off)
     if function.startswith("scatter"):
@@ -71,7 +71,7 @@ def _shape(chance, rank):
 
 
 def _indices_shape(chance, function, shape, call):
-    """Return a shape of indices that mostly fits data, and add the options that go with it."""
+    """Return a shape of indices that usually fits data, and add the options that it needs."""
     if chance.random() < 0.08:
         return _shape(chance, chance.choice((0, 1, 2, 3)))
     lead, rank = list(_shape(chance, chance.choice((0, 1, 1, 2)))), len(shape)
@@ -123,7 +123,7 @@ def _indices(chance, shape, size, off):
 
 
 def _updates(chance, call, dtype):
-    """Return updates that mostly have the shape of what the indices address."""
+    """Return updates that usually have the shape of the selected elements."""
     options = {name: call[name] for name in ("axis",) if name in call}
     gather = getattr(ndgather, call["function"].replace("scatter", "gather"))
     try:
@@ -143,7 +143,7 @@ def _nested(shape, draw):
 
 
 def answer(call):
-    """Return what Python answers, in the form in which the playground returns it."""
+    """Return Python's answer in the format of the playground."""
     arguments = dict(call)
     function = arguments.pop("function")
     try:
@@ -177,7 +177,7 @@ def description(call):
 
 
 def typed(call):
-    """Return a call as the fields of the playground hold it: texts."""
+    """Return a call as texts, as in the fields of the playground."""
     names = {name: "indices" if name == "starts" else name for name in call}
     if isinstance(call.get("mode"), tuple):
         call = {**call, "modes": ", ".join(call["mode"]), "mode": "axes"}

@@ -1,4 +1,4 @@
-"""The public names of a module, and those that the reference has an entry for."""
+"""The public names of a module, and the names with an entry in the reference."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def named(name):
 
 
 def public(module):
-    """Return the names of ``__all__``, but for modules, which have lists of their own.
+    """Return the names in ``__all__`` except modules, which have their own lists.
 
-    The `run` and `vjp` of an adapter are called by the functions of the package alone.
+    Only the package itself calls the `run` and `vjp` of an adapter.
     """
     found = importlib.import_module(module)
     names = set(found.__all__) if hasattr(found, "__all__") else set()
@@ -46,14 +46,14 @@ def public(module):
 
 
 def without_entry(modules):
-    """Return the public names of these modules whose object has no entry, by whatever name."""
+    """Return the public names of these modules whose object has no entry under any name."""
     entries = list(map(named, filter(importable, documented())))
     names = [f"{module}.{name}" for module in modules for name in sorted(public(module))]
     return [name for name in names if not any(named(name) is each for each in entries)]
 
 
 def importable(name):
-    """Whether the module of a name can be imported: its library is installed."""
+    """Return whether the module of a name can be imported, because its library is installed."""
     try:
         importlib.import_module(name.rpartition(".")[0])
     except ImportError:

@@ -1,4 +1,4 @@
-"""The calls that the map of conformance shows run by themselves, with the expected outcome."""
+"""Calls shown by the map of conformance run unchanged and have the expected outcome."""
 
 from __future__ import annotations
 

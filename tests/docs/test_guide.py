@@ -1,4 +1,4 @@
-"""The start page and the guide: every example runs, in one folder, from the first to the last."""
+"""The start page and the guide: all examples run in order, in one folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bench import stations
 from ndgather.cli import main
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
-# Run by tests/frameworks.
+# tests/frameworks runs these.
 QUESTIONS = sorted((GUIDE.parent / "questions").glob("*.md"))
 FRAMEWORKS = (
     GUIDE / "torch.md",
@@ -32,7 +32,7 @@ BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """What the commands of the guide name, in the working directory."""
+    """A folder with the files that the guide's commands use, as the working directory."""
     monkeypatch.chdir(tmp_path)
     np.save("points.npy", np.array([[0, 0, 0], [23, 39, 59]]))
     axes = {"time": [0, 1], "lat": [-10.0, 0.0, 10.0], "lon": np.arange(0.0, 360, 90)}
@@ -71,7 +71,7 @@ def run_examples(page):
 
 
 def run_command(command, output):
-    """Run `ndgather`, or `cat` of a table: the first time, it is an input of the page."""
+    """Run `ndgather`, or `cat` of a table, which creates the table the first time."""
     program, *words = shlex.split(command)
     if program == "cat":
         path = Path(words[0])
@@ -86,7 +86,7 @@ def run_command(command, output):
 @pytest.mark.skipif(
     not (find_spec("onnxruntime") and find_spec("openvino")), reason="it compares these two"
 )
-def test_the_comparison_shown_is_the_one_that_is_printed(folder, capsys):
+def test_shown_comparison_is_printed(folder, capsys):
     page = GUIDE / "compare-runtimes.md"
     run_examples(page)
     shown = re.search(
@@ -101,7 +101,7 @@ def test_the_comparison_shown_is_the_one_that_is_printed(folder, capsys):
     assert printed.split() == shown.split()
 
 
-def test_the_reports_shown_for_targets_are_those_that_are_printed(folder, capsys):
+def test_shown_target_reports_are_printed(folder, capsys):
     page = GUIDE / "restricted-targets.md"
     run_examples(page)
     shown = re.findall(r"^\$ ndgather (convert [^\n]*)\n(.*?)^```", page.read_text(), re.M | re.S)
@@ -113,14 +113,14 @@ def test_the_reports_shown_for_targets_are_those_that_are_printed(folder, capsys
         assert max(map(len, text.splitlines())) <= 80
 
 
-def test_pictures_of_repeated_indices_have_different_results():
+def test_pictures_of_duplicate_indices_have_different_results():
     gallery = (GUIDE.parent / "gallery.md").read_text()
     calls = re.findall(r"^show\.(scatter_nd\(.*\))$", gallery, re.MULTILINE)
     results = [str(eval(f"ndgather.{call}", {"ndgather": ndgather})) for call in calls[:2]]
     assert len(set(results)) == 2
 
 
-def test_pages_agree_on_the_derivatives_of_jax():
+def test_pages_agree_on_jax_derivatives():
     for page in (GUIDE / "torch.md", GUIDE / "jax.md", GUIDE.parent / "guarantees.md"):
         text = " ".join(page.read_text().split())
         assert re.search(r"every reduction|All reductions have derivatives", text), page

@@ -1,6 +1,6 @@
-"""What the texts for developers name in backquotes is there: a file, a target, a word of the code.
+"""Names in backquotes in texts for developers exist, as a file, a target, or a word of the code.
 
-Texts are `docs/design.md`, `CONTRIBUTING.md` and the docstrings of the package.
+The texts are `docs/design.md`, `CONTRIBUTING.md` and the docstrings of the package.
 """
 
 import ast
@@ -46,7 +46,7 @@ OTHERS = ("tf.", "torch.", "jax.", "np.", "onnx.", "xr.", "da.")  # names of oth
 
 
 def docstrings(tree):
-    """Yield the docstrings of a module, as nodes."""
+    """Yield the docstrings of a module as nodes."""
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list) and body and isinstance(body[0], ast.Expr):
@@ -57,7 +57,7 @@ def docstrings(tree):
 
 @cache
 def words():
-    """Return the words of all code but its docstrings, and the parts of the names of its files."""
+    """Return the words of all code without docstrings, and the parts of file names."""
     code = ("src", "tests", "tools", "bench", "fuzz", "examples", "docs/extensions")
     python = chain.from_iterable((ROOT / folder).rglob("*.py") for folder in code)
     found = {*dir(builtins), *dir(np), *dir(np.ndarray)}
@@ -71,7 +71,7 @@ def words():
 
 @cache
 def files():
-    """Return the files of the repository, and its folders with a slash at the end."""
+    """Return the files of the repository, and its folders with a trailing slash."""
     found = list(ROOT.glob("*"))
     for folder in FOLDERS:
         found += [path for path in (ROOT / folder).rglob("*") if "__pycache__" not in path.parts]
@@ -79,7 +79,7 @@ def files():
 
 
 def is_there(text, own=()):
-    """Whether what stands in backquotes is a file, or has only words of the code or of `own`."""
+    """Return whether a text in backquotes is a file, or has only words of the code or of `own`."""
     if FILE.fullmatch(text) and "NAME" not in text:
         return bool(fnmatch.filter(files(), f"*/{text}"))
     if not NAME.fullmatch(text) or text.startswith(OTHERS):
@@ -92,7 +92,7 @@ def quoted(text):
 
 
 @pytest.mark.parametrize("page", ["docs/design.md", "CONTRIBUTING.md"])
-def test_pages_name_what_is_there(page):
+def test_names_in_pages_exist(page):
     text = (ROOT / page).read_text()
     examples = [found[0] for found in EXAMPLE.finditer(text)]
     names = quoted(EXAMPLE.sub("", text))
@@ -101,7 +101,7 @@ def test_pages_name_what_is_there(page):
     assert [name for name in names if not is_there(name, own=own)] == []
 
 
-def test_docstrings_name_what_is_there():
+def test_names_in_docstrings_exist():
     absent, count = [], 0
     for path in MODULES:
         for node in docstrings(ast.parse(path.read_text())):
@@ -112,7 +112,7 @@ def test_docstrings_name_what_is_there():
     assert count > 1000
 
 
-def test_names_that_modules_list_are_there():
+def test_names_in_all_exist():
     """Those of `__all__`; a framework that is not installed has no module of ours."""
     for module in MODULES:
         parts = module.relative_to(ROOT / "src").with_suffix("").parts
@@ -127,7 +127,7 @@ def test_names_that_modules_list_are_there():
         assert [name for name in listed if not hasattr(found, name)] == [], parts
 
 
-def test_targets_of_make_are_there():
+def test_make_targets_exist():
     command = ["make", "--print-data-base", "--question", "--no-builtin-rules", "clean"]
     printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     targets = {*re.findall(r"^([\w-]+):", printed.stdout, re.MULTILINE)}

@@ -29,7 +29,7 @@ def differences(here, there):
 
 
 @pytest.mark.parametrize(("here", "there"), PAIRS)
-def test_every_difference_has_its_line(here, there):
+def test_every_difference_has_a_line(here, there):
     rules, examples = differences(here, there)
 
     if here is there:
@@ -44,14 +44,14 @@ def test_every_difference_has_its_line(here, there):
         assert (repr(mine.result), mine.error) != (repr(other.result), other.error)
 
 
-def test_13_and_12_of_gather_nd_differ_in_bfloat16_only():
+def test_gather_nd_13_and_12_differ_only_in_bfloat16():
     assert differences(GATHER_ND[13], GATHER_ND[12]) == (
         {"types of data": ("also bfloat16", "none of these")},
         [],
     )
 
 
-def test_12_and_11_of_gather_nd_differ_in_batch_dims():
+def test_gather_nd_12_and_11_differ_in_batch_dims():
     rules, examples = differences(GATHER_ND[12], GATHER_ND[11])
 
     assert rules == {
@@ -70,7 +70,7 @@ def test_12_and_11_of_gather_nd_differ_in_batch_dims():
         assert example.runs[1].error[0] == "AttributeValueError"
 
 
-def test_dialects_differ_where_users_trip():
+def test_dialects_differ_in_common_mistakes():
     rules, examples = differences(operator("Gather"), operator("Gather", domain="openvino"))
 
     assert rules["out-of-bounds indices"] == ("an error", "zeros in the result")
@@ -79,13 +79,13 @@ def test_dialects_differ_where_users_trip():
     assert outside.runs[1].result.tolist() == [[0, 1, 2], [0, 0, 0]]
 
 
-def test_the_counterpart_may_have_another_name_and_other_words():
+def test_counterpart_may_have_another_name_and_wording():
     rules, _ = differences(operator("ScatterND"), operator("ScatterNDUpdate", domain="openvino"))
 
     assert rules["choices of reduction"] == ("also add, mul", "also sum (add), sub, prod (mul)")
 
 
-def test_changes_say_what_a_version_has_changed():
+def test_changes_of_a_version_are_listed():
     newest, older = (operator("Gather", domain="openvino", version=number) for number in (8, 7))
 
     assert [string(text) for text in changes(newest, older)] == [

@@ -1,4 +1,4 @@
-"""The examples on the pages: results held against the plain loops, errors against a list."""
+"""Examples on the pages: results are compared with plain loops, and errors with a list."""
 
 import re
 
@@ -17,7 +17,7 @@ EVERY = pytest.mark.parametrize("op", OF_THE_CORE, ids=lambda op: str(op.row))
 DEFINED = [op for op in operators() if op.row.definition is not None]
 NATIVE_WORDS = {"sum": "add", "prod": "mul"}
 
-# The rows that refuse an example, by what `domain name-version` matches; all others run it.
+# The rows that refuse an example, as patterns of `domain name-version`. Others run it.
 REFUSED = {
     "A negative index": (
         "IndexOutOfBoundsError",
@@ -61,7 +61,7 @@ def by_the_loops(op, run):
 
 
 @EVERY
-def test_results_are_those_of_the_plain_loops(op):
+def test_results_equal_the_plain_loops(op):
     found = [run for _, run in examples(op) if run.result is not None]
 
     assert len(found) >= 3
@@ -70,7 +70,7 @@ def test_results_are_those_of_the_plain_loops(op):
 
 
 @EVERY
-def test_errors_are_those_that_the_version_asks_for(op):
+def test_errors_match_the_version(op):
     for title, run in examples(op):
         error, rows = REFUSED.get(title, ("", r"(?!)"))
         if re.fullmatch(rows, str(op.row)):
@@ -81,7 +81,7 @@ def test_errors_are_those_that_the_version_asks_for(op):
 
 
 @EVERY
-def test_every_page_has_an_error_and_no_example_twice(op):
+def test_pages_have_an_error_and_unique_examples(op):
     found = examples(op)
 
     assert any(run.error is not None for _, run in found)
@@ -89,7 +89,7 @@ def test_every_page_has_an_error_and_no_example_twice(op):
 
 
 @pytest.mark.parametrize("kind", OPERATOR_KINDS)
-def test_every_example_is_on_some_page(kind):
+def test_every_example_is_on_a_page(kind):
     shown = {title for op in OF_THE_CORE if op.row.kind is kind for title, _ in examples(op)}
 
     assert shown == {call.title for call in CALLS[kind]}
@@ -104,7 +104,7 @@ def test_operators_with_a_definition_show_results_and_an_error(op):
     assert last.error[1].startswith(f"{op.row}: ")
 
 
-def test_the_call_that_is_shown_is_the_call_that_was_run():
+def test_shown_call_is_the_executed_call():
     (op,) = (op for op in operators("ScatterElementsUpdate") if op.version == 12)
 
     calls = {title: run.call for title, run in examples(op)}
@@ -115,7 +115,7 @@ def test_the_call_that_is_shown_is_the_call_that_was_run():
     assert calls["Along axis 0"] == "op(data, indices, updates, axis=0)"
 
 
-def test_the_first_call_shows_the_indices_that_set_an_operator_apart():
+def test_first_call_shows_the_characteristic_indices():
     (op,) = operators("GatherND", domain="com.microsoft")
 
     (_, run), *_ = examples(op)
@@ -125,7 +125,7 @@ def test_the_first_call_shows_the_indices_that_set_an_operator_apart():
 
 
 @EVERY
-def test_results_are_written_as_python_prints_them(op):
+def test_results_are_formatted_as_in_python(op):
     page = as_markdown(version_document(op))
 
     wanted = [run.result for _, run in examples(op) if run.result is not None]

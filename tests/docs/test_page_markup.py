@@ -1,4 +1,4 @@
-"""The Markdown of pages is valid, and shows the words of the document."""
+"""The Markdown of pages is valid and shows the words of the document."""
 
 import html.parser
 import itertools
@@ -25,7 +25,7 @@ from ndgather.published import operators
 
 EVERY = pytest.mark.parametrize("op", operators(), ids=lambda op: str(op.row))
 
-# Text that means something in Markdown or reStructuredText, and has to come out as it is.
+# Text with a meaning in Markdown or reStructuredText, which must be shown unchanged.
 HOSTILE = (
     "*p[:b], **x** and a*b*c",
     "`code`, ``[0, s-1]``, batch_dims_, _start and :doc:`GatherND_8 <gather-8>`",
@@ -49,7 +49,7 @@ def page(op):
 
 
 def words(document):
-    """Yield the texts of a document, in their order."""
+    """Yield the texts of a document in order."""
     yield document.title
     for section in (Section("", document.lead), *document.sections):
         yield section.title
@@ -79,7 +79,7 @@ def squeezed(texts):
 
 
 class _Reader(html.parser.HTMLParser):
-    """Collect what is visible of the HTML of a page, and check that tags are closed."""
+    """Collect the visible text of an HTML page, and check that tags are closed."""
 
     def __init__(self):
         super().__init__(convert_charrefs=True)
@@ -96,7 +96,7 @@ class _Reader(html.parser.HTMLParser):
 
 
 def read(text):
-    """Return what a reader of Markdown shows of a page."""
+    """Return the visible text of a Markdown page."""
     markdown = pytest.importorskip("markdown_it", reason="it is in no extra of this package")
     reader = _Reader()
     reader.feed(markdown.MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(text))
@@ -110,7 +110,7 @@ def table_cells(line):
 
 
 @EVERY
-def test_markdown_says_what_the_document_says(op):
+def test_markdown_has_the_words_of_the_document(op):
     document = version_document(op)
     text = as_markdown(document)
 
@@ -121,7 +121,7 @@ def test_markdown_says_what_the_document_says(op):
 
 
 @EVERY
-def test_a_document_has_the_summary_the_source_and_the_errata_of_its_row(op):
+def test_document_has_summary_source_and_errata_of_its_row(op):
     document = version_document(op)
     sections = {section.title: section.blocks for section in document.sections}
 
@@ -138,7 +138,7 @@ def test_a_document_has_the_summary_the_source_and_the_errata_of_its_row(op):
 
 
 @EVERY
-def test_markdown_has_whole_tables_and_closed_fences(op):
+def test_markdown_tables_and_fences_are_complete(op):
     lines = page(op).splitlines()
 
     assert sum(line.startswith("```") for line in lines) % 2 == 0
@@ -152,7 +152,7 @@ def test_markdown_has_whole_tables_and_closed_fences(op):
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_markup_in_a_text_means_nothing(text):
+def test_markup_in_a_text_is_escaped(text):
     hostile = Document(
         title="page",
         lead=(

@@ -1,4 +1,4 @@
-"""The texts of pages: calls as a model has them, equations, facts, and words for every rule."""
+"""The texts of pages: calls in a model, equations, facts, and a text for every rule."""
 
 import itertools
 
@@ -29,7 +29,7 @@ EVERY = pytest.mark.parametrize("op", operators(), ids=lambda op: str(op.row))
 
 
 @EVERY
-def test_the_call_runs_as_it_stands_in_a_model(op):
+def test_model_call_runs(op):
     sections = {section.title: section.blocks for section in version_document(op).sections}
     run = sections["Formula"][-1].runs[0]
     text = "\n".join(sections["In a model"][-1].lines)
@@ -75,7 +75,7 @@ def model_of(node, op, tensors, desired):
         (("Gather", "openvino", 8), "none"),
     ],
 )
-def test_the_counterpart_is_of_the_same_domain_where_it_has_one(row, name):
+def test_reverse_operator_prefers_the_same_domain(row, name):
     called, domain, version = row
     document = version_document(operator(called, domain=domain, version=version))
 
@@ -84,7 +84,7 @@ def test_the_counterpart_is_of_the_same_domain_where_it_has_one(row, name):
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("kind", [Kind.GATHER_ELEMENTS, Kind.SCATTER_ELEMENTS])
-def test_equations_axis_by_axis_are_the_rule(kind, axis):
+def test_equations_by_axis_equal_the_rule(kind, axis):
     data = np.arange(27).reshape(3, 3, 3)
     indices = np.random.default_rng(axis).permuted(np.indices(data.shape)[axis], axis=axis)
     updates = -data
@@ -100,7 +100,7 @@ def test_equations_axis_by_axis_are_the_rule(kind, axis):
 
 
 @pytest.mark.parametrize("op", operators(domain="ai.onnx"), ids=lambda op: str(op.row))
-def test_facts_are_those_of_the_registry_of_onnx(op):
+def test_facts_agree_with_the_onnx_registry(op):
     schema = onnx.defs.get_schema(op.name, op.version, "")
 
     assert dict(rule_texts.REGISTERED["ai.onnx"]) == {

@@ -1,4 +1,4 @@
-"""The playground of the site against Python: results, errors, pictures, and the calls it writes."""
+"""The playground compared with Python: results, errors, pictures, and written calls."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ PLACES = re.compile(r"\. [a-z]{1,2}: ")
 
 
 def entries_of(call):
-    """Return how many entries the indices of a call have."""
+    """Return the number of entries in the indices of a call."""
     shape = np.shape(call.get("indices", call.get("starts")))
     return math.prod(shape[:-1] if call["function"].endswith(("_nd", "_windows")) else shape)
 
 
-DEFINED = ("ndgather", "NumPy")  # which say what repeated indices do
+DEFINED = ("ndgather", "NumPy")  # they explain duplicate indices
 
 
 def has_repeats(call):
-    """Whether several updates without a reduction have the same target."""
+    """Return whether several updates without a reduction have the same target."""
     if "updates" not in call or call.get("reduction", "none") != "none":
         return False
     arguments = {name: call[name] for name in ("indices", "axis", "mode") if name in call}
@@ -66,14 +66,14 @@ def has_repeats(call):
 
 
 def prepare(library):
-    """Import a library as the page has it, or skip the test."""
+    """Import a library under the name on the page, or skip the test."""
     module = pytest.importorskip(library.lower() if library != "JAX" else "jax")
     if library == "JAX":
         module.config.update("jax_enable_x64", True)
 
 
 def run_node(node, call):
-    """Return the result of a model that has this one node."""
+    """Return the result of a model with a single node."""
     dtypes = (np.array(call["data"]).dtype, np.int64, np.array(call["data"]).dtype)
     names = ("data", "indices", "updates")
     arrays = {
@@ -94,7 +94,7 @@ def run_node(node, call):
 
 
 def by_node(calls, body, *modules):
-    """Return what JavaScript makes of the fields of every call."""
+    """Return JavaScript's answers for the fields of every call."""
     loads = "".join(
         f"require({str(STATIC / name)!r});" for name in ("playground-calls.js", *modules)
     )
@@ -115,7 +115,7 @@ def calls_and_answers(seed=48):
 
 
 @pytest.mark.parametrize("seed", [48, 50, 92])
-def test_2000_calls_are_answered_as_by_the_definitions(seed):
+def test_random_calls_equal_the_definitions(seed):
     calls, answers = zip(*calls_and_answers(seed), strict=True)
 
     for call, found, wanted in zip(calls, by_node(calls, ANSWER), answers, strict=True):
@@ -124,7 +124,7 @@ def test_2000_calls_are_answered_as_by_the_definitions(seed):
     assert len({wanted["error"][1] for wanted in answers if wanted["error"]}) > 300
 
 
-def test_pictures_say_what_those_of_python_say():
+def test_pictures_describe_the_same_as_in_python():
     drawn = []
     for call, wanted in calls_and_answers()[:800]:
         fits = wanted["error"] is None or wanted["error"][0] == "IndexOutOfBoundsError"
@@ -148,10 +148,10 @@ return call && result && playground.code(call, entries);
 
 
 @pytest.mark.parametrize("library", ["ndgather", "NumPy", "torch", "TensorFlow", "JAX", "ONNX"])
-def test_the_calls_that_it_writes_have_the_same_results(library):
+def test_written_calls_have_the_same_results(library):
     prepare(library)
     calls = [call for call, wanted in calls_and_answers() if wanted["error"] is None]
-    calls = calls[:: {"JAX": 16, "TensorFlow": 3}.get(library, 1)]  # JAX compiles every one
+    calls = calls[:: {"JAX": 16, "TensorFlow": 3}.get(library, 1)]  # JAX compiles every call
     ran = 0
     for call, written in zip(calls, by_node(calls, CODE, "playground-code.js"), strict=True):
         code = written[library]

@@ -1,4 +1,4 @@
-"""The pages of promises and vulnerabilities name tests that exist, and every case has a row."""
+"""The pages of guarantees and vulnerabilities name existing tests, and every case has a row."""
 
 import ast
 import importlib.util
@@ -10,13 +10,13 @@ import pytest
 from tests.reports import PAGES, ROOT, links
 
 ROW = re.compile(r"^\| \[([\w-]+)\]\(", re.MULTILINE)
-NUMBER = re.compile(r"-\d$")  # of a later case of one identifier
+NUMBER = re.compile(r"-\d$")  # of a second or later case of an identifier
 IDENTIFIER = re.compile(r"(CVE-\d{4}-\d+|GHSA(-\w{4}){3}|[a-z]+(-[a-z]+)*-\d{3,}|openvino-[a-z-]+)")
 
 
 @cache
 def module_of(path):
-    """A test file as a module of its own."""
+    """Import a test file as a separate module."""
     spec = importlib.util.spec_from_file_location(f"named_on_a_page_{path.stem}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -25,13 +25,13 @@ def module_of(path):
 
 @cache
 def names_in(path):
-    """The names of the functions of a test file, which may need a package that is not here."""
+    """Return the function names in a test file, which may need a missing package."""
     nodes = ast.walk(ast.parse(path.read_text()))
     return {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
 
 
 def identifiers_of(path):
-    """The identifiers that cases of a test file go by: names of their parameters, or values."""
+    """Yield the identifiers of the cases in a test file: ids or values of parameters."""
     for test in vars(module_of(path)).values():
         for mark in getattr(test, "pytestmark", []):
             for case in mark.args[1] if mark.name == "parametrize" else ():
@@ -52,14 +52,14 @@ def test_named_tests_exist(page):
 
 
 def test_every_promise_names_a_test():
-    """Each paragraph of a promise begins in bold; what is not promised needs no test."""
+    """Each promise is a paragraph that begins in bold; the last sections need no test."""
     promises = (ROOT / PAGES[0]).read_text().partition("## Versions")[0].split("\n**")[1:]
     assert len(promises) > 10
     for promise in promises:
         assert "](../tests/" in promise, promise[:60]
 
 
-def test_rows_and_cases_are_the_same():
+def test_rows_and_cases_agree():
     rows = ROW.findall((ROOT / PAGES[1]).read_text())
     assert len(rows) == len(set(rows))
     folder = ROOT / "tests" / "models"
@@ -69,7 +69,7 @@ def test_rows_and_cases_are_the_same():
     assert cases | elsewhere == set(rows)
 
 
-def test_the_count_of_entries_is_right():
+def test_entry_count_is_correct():
     text = (ROOT / PAGES[1]).read_text()
     rows = ROW.findall(text)
     advisories = sum(each.startswith(("CVE", "GHSA")) for each in rows)

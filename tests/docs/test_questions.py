@@ -1,4 +1,4 @@
-"""The pages of questions: the calls of all libraries on drawn inputs, and where they differ."""
+"""The pages of questions: calls of all libraries on random inputs, and their differences."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ DRAWN = 20
 
 
 def arrays(rng):
-    """Draw data, its numbers of rows and columns, and how many indices to draw."""
+    """Draw data, its numbers of rows and columns, and the number of indices."""
     rows, columns, count = rng.integers(2, 7, 3)
     return rng.integers(-99, 99, (rows, columns)), rows, columns, count
 
 
 def tuples(rng):
     data, rows, columns, count = arrays(rng)
-    pairs = rng.permutation(rows * columns)[:count]  # no target twice
+    pairs = rng.permutation(rows * columns)[:count]  # unique targets
     indices = np.stack(np.unravel_index(pairs, (rows, columns)), axis=-1)
     return {"data": data, "indices": indices, "updates": rng.integers(-9, 9, len(pairs))}
 
@@ -147,12 +147,12 @@ def evaluated(code, caption, drawn):
     return np.asarray(kept["result"])
 
 
-def test_every_page_is_here():
+def test_all_pages_are_listed():
     assert set(INPUTS) == {page.stem for page in QUESTIONS.glob("*.md")} - {"index"}
 
 
 def free_names(code):
-    """Return the names that a call uses and does not define, but for those of libraries."""
+    """Return the names that a call uses but does not define, except names of libraries."""
     nodes = list(ast.walk(ast.parse(code)))
     own = {node.arg for node in nodes if isinstance(node, ast.arg)}
     return (
@@ -169,8 +169,8 @@ def names_in(nodes, context):
 
 
 @pytest.mark.parametrize("stem", INPUTS)
-def test_a_page_defines_what_its_calls_use(stem):
-    """The examples themselves are run with those of the guide."""
+def test_pages_define_the_names_that_calls_use(stem):
+    """The tests of the guide run the examples themselves."""
     text = (QUESTIONS / f"{stem}.md").read_text()
     examples = doctest.DocTestParser().get_examples(text)
     calls = [code for section in SECTION.findall(text) for _, code in BLOCK.findall(section)]
@@ -181,9 +181,11 @@ def test_a_page_defines_what_its_calls_use(stem):
 
 
 @pytest.mark.parametrize(("draw", "caption", "code", "ours"), CALLS)
-def test_the_calls_of_a_page_return_the_same(draw, caption, code, ours):
+def test_calls_of_a_page_return_the_same(draw, caption, code, ours):
     rng = np.random.default_rng(0)
-    for _ in range(DRAWN // 4 if "jax" in code or "jnp" in code else DRAWN):  # which compiles each
+    for _ in range(
+        DRAWN // 4 if "jax" in code or "jnp" in code else DRAWN
+    ):  # it compiles each call
         drawn = draw(rng)
         wanted = evaluated(ours, "ndgather", drawn)
 
@@ -200,7 +202,7 @@ def told(library):
     return re.search(rf"^\| {library} \| (.*) \|$", text, re.MULTILINE)[1]
 
 
-def test_numpy_and_ndgather_raise_what_the_table_says():
+def test_numpy_and_ndgather_raise_the_errors_in_the_table():
     with pytest.raises(IndexError) as numpy:
         DATA[tuple(BAD.T)]
     with pytest.raises(IndexOutOfBoundsError) as ours:
@@ -210,7 +212,7 @@ def test_numpy_and_ndgather_raise_what_the_table_says():
     assert told("ndgather") == f"`IndexOutOfBoundsError: {ours.value}`"
 
 
-def test_torch_raises_what_the_table_says():
+def test_torch_raises_the_errors_in_the_table():
     torch = pytest.importorskip("torch")
     data, indices = torch.tensor(DATA), torch.tensor(BAD)
     with pytest.raises(IndexError) as caught:
@@ -223,7 +225,7 @@ def test_torch_raises_what_the_table_says():
         torch.index_select(data, 0, torch.tensor([-1]))
 
 
-def test_tensorflow_raises_what_the_table_says():
+def test_tensorflow_raises_the_errors_in_the_table():
     tf = pytest.importorskip("tensorflow")
     with pytest.raises(tf.errors.InvalidArgumentError) as caught:
         tf.gather_nd(DATA, BAD)
@@ -235,7 +237,7 @@ def test_tensorflow_raises_what_the_table_says():
         tf.tensor_scatter_nd_update(DATA, [[-1, 0]], [5])
 
 
-def test_jax_clamps_and_drops_as_the_pages_say():
+def test_jax_clamps_and_drops_as_documented():
     jnp = pytest.importorskip("jax.numpy")
     data, (i, j) = jnp.array(DATA), BAD.T
 
@@ -244,7 +246,7 @@ def test_jax_clamps_and_drops_as_the_pages_say():
     assert jnp.isnan(jnp.take(data * 1.0, jnp.array([7]), axis=1)).all()
 
 
-def test_onnxruntime_raises_what_the_table_says():
+def test_onnxruntime_raises_the_errors_in_the_table():
     ort = pytest.importorskip("onnxruntime")
     onnx = pytest.importorskip("onnx")
     model = onnx.parser.parse_model(

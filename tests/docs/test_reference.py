@@ -1,4 +1,4 @@
-"""The reference has an entry for every public name, and for no other."""
+"""The reference has an entry for every public name and for no other name."""
 
 import importlib
 import pkgutil
@@ -9,7 +9,7 @@ from tests.docs.reference_names import REFERENCE, documented, importable, public
 
 
 def modules():
-    """Return the modules of the package that can be imported here."""
+    """Return the importable modules of the package."""
     for found in pkgutil.walk_packages(ndgather.__path__, "ndgather.", onerror=lambda _: None):
         if found.name in ("ndgather.__main__", "ndgather.api"):  # a program; names of ndgather
             continue
@@ -29,7 +29,7 @@ def test_every_entry_is_a_public_name():
     assert [(module, name) for module, _, name in split if name not in public(module)] == []
 
 
-def test_the_guarantees_name_the_modules_of_the_reference():
+def test_guarantees_name_the_modules_of_the_reference():
     page = (REFERENCE.parent / "guarantees.md").read_text()
     paragraph = page[page.index("lists the public names") :].partition("the commands")[0]
     named = set(re.findall(r"`(ndgather[\w.]*)`", paragraph)) - {"ndgather.__all__"}

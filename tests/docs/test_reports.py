@@ -1,4 +1,4 @@
-"""What runs say: which tests were left out by all reports, and why; and how a night went."""
+"""Reports of test runs: tests skipped in all runs, and why; and the report of a night."""
 
 import os
 import re
@@ -44,7 +44,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_what_one_run_skips_another_may_run(folder):
+def test_test_skipped_in_one_run_may_run_in_another(folder):
     ran, failed, left_out = reports.read(folder)
 
     assert {name for _, name in ran if name} == {"test_here", "test_both[1]", "test_there"}
@@ -55,7 +55,7 @@ def test_what_one_run_skips_another_may_run(folder):
     }
 
 
-def test_reasons_have_to_be_allowed(folder, monkeypatch, capsys):
+def test_skip_reasons_must_be_allowed(folder, monkeypatch, capsys):
     monkeypatch.setattr(reports, "PAGES", ())
     monkeypatch.setattr(reports, "ALLOWED", ("no .*",))
     with pytest.raises(SystemExit, match=r"left out: tests\.c::.*could not import 'cupy'$"):
@@ -68,7 +68,7 @@ def test_reasons_have_to_be_allowed(folder, monkeypatch, capsys):
     assert end.value.code == 0
 
 
-def test_a_failure_of_any_run_is_one(folder):
+def test_failure_in_any_run_is_a_failure(folder):
     text = FULL.replace(
         'name="test_there" time="0.1" />', 'name="test_there"><failure /></testcase>'
     )
@@ -76,21 +76,21 @@ def test_a_failure_of_any_run_is_one(folder):
     assert reports.read(folder)[1] == {("tests.b", "test_there")}
 
 
-def test_what_a_page_names_has_to_run(tmp_path, monkeypatch):
+def test_tests_named_on_a_page_must_run(tmp_path, monkeypatch):
     (tmp_path / "page.md").write_text("[test_one](tests/a.py), [test_two](tests/a.py)")
     monkeypatch.setattr(reports, "ROOT", tmp_path)
     ran = {("tests.a", "test_one[case]"), ("tests.b", "test_two")}
     assert reports.not_run("page.md", ran) == ["tests.a::test_two"]
 
 
-def test_an_address_is_what_a_report_has():
+def test_address_matches_the_report():
     assert reports.address("tests/a.py::test_here") == ("tests.a", "test_here")
     case = "tests/a_b/c.py::TestD::test_e[x.py::y-[z]]"
     assert reports.address(case) == ("tests.a_b.c.TestD", "test_e[x.py::y-[z]]")
     assert reports.address("README.md::README.md") == ("README.md", "README.md")
 
 
-# Tasks of a night, the last of which ends the shell that runs them.
+# Tasks of a night; the last one kills the shell that runs them.
 TASKS = """
 right: ; @echo 3 passed
 wrong: ; @echo 1 failed; false
@@ -105,11 +105,11 @@ cut: ; @kill -9 $$(cut -d ' ' -f 4 /proc/$$PPID/stat)
     [
         ("right", False, ["0  right: 3 passed"]),
         ("wrong right", True, ["2  wrong: 1 failed", "0  right: 3 passed"]),
-        ("two", True, ["2  two: 3 passed"]),  # what stands behind a failure runs too
+        ("two", True, ["2  two: 3 passed"]),  # targets after a failed one run too
         ("right cut right", True, ["0  right: 3 passed"]),
     ],
 )
-def test_a_night_runs_every_task_and_fails_if_one_does(tmp_path, tasks, fails, page):
+def test_nightly_runs_every_task_and_fails_if_one_fails(tmp_path, tasks, fails, page):
     (tmp_path / "Makefile").write_text(TASKS)
     outside = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS"))}
     outside["PYTHONPATH"] = str(reports.ROOT)
@@ -121,7 +121,7 @@ def test_a_night_runs_every_task_and_fails_if_one_does(tmp_path, tasks, fails, p
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux and make")
-def test_the_rest_of_a_night_is_what_has_not_passed_on_this_commit(tmp_path, monkeypatch):
+def test_nightly_rest_runs_tasks_that_have_not_passed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(nightly, "NIGHT", ("right", "wrong"))
     monkeypatch.setattr(nightly, "describe_commit", lambda: "abc")

@@ -1,4 +1,4 @@
-"""The README and the start page agree, and their numbers are those of the pages."""
+"""The README and the start page agree with each other and with the numbers of the pages."""
 
 import importlib.util
 import re
@@ -31,15 +31,15 @@ def numbers_of_pages():
     return module.numbers()
 
 
-def test_the_doors_are_the_same_on_both_pages():
+def test_readme_and_start_page_have_the_same_links():
     of_site = INDEX[INDEX.index("**Gather** reads") : INDEX.index(":::::{grid}")]
     of_readme = README[README.index("**Gather** reads") : README.index("![The first of")]
     of_readme = re.sub(r" +# one index.*", "", of_readme.replace("](docs/", "]("))
     assert of_site == of_readme
 
 
-def test_the_list_of_stations_gives_the_values_that_are_shown(tmp_path, monkeypatch, capsys):
-    """The grid has the longitudes of ERA5, from 0 to 359.75, and a value for each place."""
+def test_station_list_gives_the_shown_values(tmp_path, monkeypatch, capsys):
+    """The grid has the longitudes of ERA5, from 0 to 359.75, and a value per place."""
     block = next(block for block in TEXT.findall(README) if "cat stations.csv" in block)
     shown = re.split(r"^\$ (.*)\n", block, flags=re.MULTILINE)[1:]
     before, command, after = zip(shown[::2], shown[1::2], strict=True)
@@ -62,13 +62,13 @@ def test_the_list_of_stations_gives_the_values_that_are_shown(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("page", [README, INDEX], ids=["README", "site"])
-def test_a_list_of_stations_is_on_the_first_screen(page):
+def test_station_list_is_on_the_first_screen(page):
     screen = "\n".join(page[page.index("# ndgather") :].splitlines()[:32])
     assert "ndgather sel" in screen
     assert "stations.csv" in screen
 
 
-def test_numbers_are_those_of_the_pages():
+def test_numbers_agree_with_the_pages():
     sentences = INDEX[INDEX.index("Over {{ cases }} calls") : INDEX.index("[Install](install.md)")]
     for name, value in numbers_of_pages().items():
         sentences = sentences.replace(f"{{{{ {name} }}}}", value)
@@ -78,7 +78,7 @@ def test_numbers_are_those_of_the_pages():
     assert sentences.strip().replace("](", "](docs/") in README
 
 
-def test_install_texts_are_the_same_everywhere():
+def test_install_texts_agree():
     blocks = [block for text in (README, INDEX, INSTALL) for block in TEXT.findall(text)]
     installs = [block for block in blocks if "pip install ." in block]
     assert len(installs) == 3
@@ -86,7 +86,7 @@ def test_install_texts_are_the_same_everywhere():
 
 
 def test_pages_install_from_a_clone():
-    """The name of the package works where it is installed, as where an error says it."""
+    """Only installed packages and errors use the name on the package index."""
     errors = ROOT / "docs" / "guide" / "errors.md"
     written = [page for page in PAGES if page.parent.name not in ("commands", "generated")]
     named = [page for page in written if "pip install 'ndgather[" in page.read_text()]
@@ -94,7 +94,7 @@ def test_pages_install_from_a_clone():
     assert not any("git clone REPOSITORY" in page.read_text() for page in PAGES)
 
 
-def test_every_extra_of_the_page_is_an_extra():
+def test_every_extra_on_the_page_exists():
     pyproject = (ROOT / "pyproject.toml").read_text()
     extras = INSTALL.partition("## If it does not install")[0]
     rows = re.findall(r"^\| (`.*?) \|", extras, re.MULTILINE)
@@ -102,8 +102,8 @@ def test_every_extra_of_the_page_is_an_extra():
         assert re.search(rf"^{extra} = \[", pyproject, re.MULTILINE), extra
 
 
-def test_the_table_of_versions_has_every_package_of_the_extras():
-    """Its oldest versions are the first that the bounds of pyproject.toml allow."""
+def test_version_table_has_every_package_of_the_extras():
+    """Its oldest versions are the lowest that the bounds in pyproject.toml allow."""
     rows = re.findall(r"^\| ([\w-]+) \| (\d\S*) \| (\d\S*) \|$", INSTALL, re.MULTILINE)
     asked, pins = versions.requirements(), versions.pinned(versions.OLDEST.read_text())
     assert [versions.plain_name(name) for name, _, _ in rows] == [*asked]
@@ -114,6 +114,6 @@ def test_the_table_of_versions_has_every_package_of_the_extras():
         assert versions.order(newest) >= versions.order(oldest), name
 
 
-def test_the_page_of_vulnerabilities_has_the_number_of_its_rows():
+def test_vulnerability_page_has_the_number_of_its_rows():
     rows = re.findall(r"^\| \[[\w-]+\]\(", (ROOT / "docs/security.md").read_text(), re.MULTILINE)
     assert numbers_of_pages()["bugs"] == str(len(rows))

@@ -1,4 +1,4 @@
-"""The pages of restricted targets are short, and show what the commands print."""
+"""The pages of restricted targets are short and show the output of the commands."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from ndgather.cli import main
 
 
 @pytest.mark.parametrize("page", TARGETS)
-def test_a_page_is_short_and_no_node_stays(page):
-    """That both models return the same bytes, `target_page` itself checks."""
+def test_pages_are_short_and_all_nodes_are_rewritten(page):
+    """`target_page` itself checks that both models return the same bytes."""
     text = target_page(page)
 
     words = [word for word in text.split() if re.search(r"\w", word)]
     assert len(words) < 300
     assert re.search(r"\b0\s+stay;", text)
     before, after = map(int, re.search(r"^\| all \| (\d+) \| (\d+) \|$", text, re.M).groups())
-    assert before < after or page in {"rknn", "coreml"}  # where Shape and Expand become constants
+    assert before < after or page in {"rknn", "coreml"}  # Shape and Expand become constants there
 
 
 @pytest.mark.skipif(
     not (find_spec("onnxruntime") and find_spec("openvino")), reason="it compares these two"
 )
-def test_the_commands_of_a_page_print_what_it_shows(tmp_path, monkeypatch, capsys):
+def test_commands_print_the_shown_output(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     shutil.copy(MODELS / "ranking.onnx", tmp_path)
     (block,) = re.findall(r"^```text\n(.*?)^```", target_page("tensorrt"), re.M | re.S)

@@ -1,4 +1,4 @@
-"""The tour: its cells run from the first to the last, and its pictures draw themselves."""
+"""The tour: its cells run in order, and its pictures are displayed."""
 
 import ast
 import json
@@ -18,7 +18,7 @@ CELLS = [
 
 
 def shown(cell, names):
-    """Run a cell and return what its last line is."""
+    """Run a cell and return the value of its last line."""
     statements = ast.parse("".join(cell["source"])).body
     if not isinstance(statements[-1], ast.Expr):
         statements += ast.parse("None").body
@@ -43,5 +43,5 @@ def test_every_cell_runs():
     assert all(each.startswith("<figure") for each in pictures)
 
 
-def test_outputs_are_left_out():
+def test_outputs_are_not_saved():
     assert [cell["outputs"] for cell in CELLS] == [[]] * len(CELLS)

@@ -1,4 +1,4 @@
-"""The site in a browser: a server on this machine, and Debian's Chromium without a window."""
+"""The site in a browser: a local server, and Debian's headless Chromium."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="session")
 def address():
-    """Where the site is served."""
+    """The URL of the site."""
     handler = functools.partial(_Quiet, directory=str(SITE))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -59,7 +59,7 @@ def browser():
 
 @pytest.fixture
 def open_page(browser, address):
-    """A function that opens a page in a window of a size and a scheme, and lists complaints."""
+    """A function that opens a page in a given window size and color scheme, and lists errors."""
     contexts = []
 
     def opened(name, size="desktop", scheme="light", complaints=None):

@@ -1,4 +1,4 @@
-"""The pages of the site that `make docs` has built, and what they lead to."""
+"""The pages of the site built by `make docs`, and the targets of their links."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TEXT = re.compile(r' alt="[^"]+"')
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page: its anchors, what its links and images name, and what has no text or title."""
+    """A page: its anchors, the targets of its links and images, and missing texts and titles."""
 
     anchors: set[str]
     targets: list[str]
@@ -27,7 +27,7 @@ class Page:
 
 
 def page_files() -> list[Path]:
-    """Return the pages, without old addresses that only lead to a page."""
+    """Return the pages, without old URLs that only redirect."""
     files = [each for each in sorted(SITE.rglob("*.html")) if "_static" not in each.parts]
     return [each for each in files if not redirect_of(each)]
 

@@ -1,4 +1,4 @@
-"""The site as people use it: every page opened, and the parts that move used by mouse and keys."""
+"""The site in use: every page is opened, and interactive parts are used by mouse and keyboard."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EVERY_VIEW = [
 ]
 RULES = {
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"],
-    # The search button of the theme shows its shortcut as well; that is no part of its name.
+    # The theme's search button also shows its shortcut, which is not part of its name.
     "rules": {"label-content-name-mismatch": {"enabled": False}},
 }
 
@@ -45,7 +45,7 @@ def violations(page):
 
 
 def broken_images(page):
-    """Return the images that do not load; those further down, or of a phone, are loaded too."""
+    """Return images that do not load, including lazily loaded images and images for phones."""
     return page.eval_on_selector_all(
         "img",
         """async all => {
@@ -56,13 +56,13 @@ def broken_images(page):
     )
 
 
-def test_these_are_all_pages():
+def test_all_main_pages_are_listed():
     assert len(NAMES) > 70
     assert set(MAIN) <= set(NAMES)
     assert sum(name.startswith("reference/") for name in NAMES) <= 60
 
 
-def test_every_page_lists_the_main_pages(open_page):
+def test_every_page_links_the_main_pages(open_page):
     wanted = [
         "Start",
         "Install",
@@ -90,7 +90,7 @@ def test_titles_name_the_page_and_the_package_once(open_page):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_page_opens_without_a_complaint(name, open_page):
+def test_every_page_opens_without_errors(name, open_page):
     complaints = []
 
     page = open_page(name, complaints=complaints)
@@ -101,7 +101,7 @@ def test_every_page_opens_without_a_complaint(name, open_page):
 
 
 @pytest.mark.parametrize(("name", "size", "scheme"), EVERY_VIEW)
-def test_main_pages_are_accessible_and_fit_in_every_view(name, size, scheme, open_page):
+def test_main_pages_are_accessible_and_fit_every_view(name, size, scheme, open_page):
     page = open_page(name, size, scheme)
 
     assert violations(page) == []
@@ -160,7 +160,7 @@ def test_search_lists_guides_then_functions_then_operators(open_page):
     assert first == sorted(first), found[:12]
 
 
-def test_a_case_of_conformance_has_an_address(open_page):
+def test_conformance_cases_have_anchors(open_page):
     page = open_page("conformance.html#onnx-GatherND-13/example-2")
     panel = page.locator(".conf-case")
     assert "onnx-GatherND-13/example-2" in panel.inner_text()
@@ -173,7 +173,7 @@ def test_a_case_of_conformance_has_an_address(open_page):
     assert "onnx-GatherND-13/example-1" in panel.inner_text()
 
 
-def test_the_map_shows_only_the_cases_that_differ(open_page):
+def test_map_can_show_only_cases_that_differ(open_page):
     page = open_page("conformance.html")
     assert page.locator(".conf-cells a:visible").count() == page.locator(".conf-cells a").count()
 
@@ -185,7 +185,7 @@ def test_the_map_shows_only_the_cases_that_differ(open_page):
     assert all(set(each) - set("\u2713\u00b7") for each in verdicts)
 
 
-def test_versions_have_addresses_and_differences_are_tinted(open_page):
+def test_versions_have_anchors_and_differences_are_tinted(open_page):
     page = open_page("operators/GatherND.html")
     table = page.locator("table.versions")
     for link in table.locator("th a").all():
@@ -196,7 +196,7 @@ def test_versions_have_addresses_and_differences_are_tinted(open_page):
 
 
 @pytest.mark.parametrize("size", ["phone", "desktop"])
-def test_the_theme_is_switched_and_stays(size, open_page):
+def test_theme_can_be_switched_and_persists(size, open_page):
     page = open_page("index.html", size)
     if size == "phone":
         page.locator(".primary-toggle").click()
@@ -218,7 +218,7 @@ def test_the_theme_is_switched_and_stays(size, open_page):
 
 @pytest.mark.parametrize("way", ["mouse", "keys"])
 @pytest.mark.parametrize("size", ["phone", "desktop"])
-def test_an_entry_of_a_picture_is_followed(size, way, open_page):
+def test_picture_entries_are_highlighted(size, way, open_page):
     page = open_page("index.html", size)
     figure = page.locator("figure.ndg").first
 
@@ -234,14 +234,14 @@ def test_an_entry_of_a_picture_is_followed(size, way, open_page):
 
 
 @pytest.mark.parametrize("name", MAIN)
-def test_the_tab_key_goes_down_the_page(name, open_page):
+def test_tab_key_moves_down_the_page(name, open_page):
     page = open_page(name)
     page.evaluate("window.everything = [...document.querySelectorAll('*')]")
     order = []
     for _ in range(40):
         page.keyboard.press("Tab")
         place = page.evaluate("everything.indexOf(document.activeElement)")
-        if order and place < order[0]:  # past the last one, on the way to the first
+        if order and place < order[0]:  # from the last element to the first
             break
         order.append(place)
 

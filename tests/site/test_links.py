@@ -1,4 +1,4 @@
-"""Every link of the site leads to a page, an anchor or a file that is there."""
+"""Every link of the site leads to an existing page, anchor or file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def pages():
     return found
 
 
-def test_every_link_leads_somewhere(pages):
+def test_every_link_has_a_target(pages):
     broken = [
         f"{place.relative_to(SITE)}: {target}"
         for place, page in pages.items()
@@ -43,19 +43,19 @@ def leads(pages, place: Path, target: str) -> bool:
     return unquote(parts.fragment) in pages[file].anchors
 
 
-def test_old_addresses_lead_to_what_they_had(pages):
+def test_old_urls_redirect(pages):
     old = {place: redirect_of(place) for place in SITE.rglob("*.html") if place not in pages}
     moved = {place: target for place, target in old.items() if target}
     assert len(moved) > 100
     assert [place for place, target in moved.items() if not leads(pages, place, target)] == []
 
 
-def test_the_start_page_shows_the_version():
+def test_start_page_shows_the_version():
     text = _TAG.sub("", (SITE / "index.html").read_text(encoding="utf-8"))
     assert f"ndgather {__version__}" in text
 
 
-def test_a_site_of_a_release_links_to_the_repository_and_to_questions():
+def test_release_site_links_to_the_repository_and_to_questions():
     source = (ROOT / "docs" / "templates" / "project-links.html").read_text(encoding="utf-8")
     template = jinja2.Template(source)
     html = template.render(repository="https://example.org/ndgather")
@@ -67,7 +67,7 @@ def test_a_site_of_a_release_links_to_the_repository_and_to_questions():
     assert template.render(repository="").strip() == ""
 
 
-def test_every_image_has_a_text(pages):
+def test_every_image_has_an_alternative_text(pages):
     assert {
         str(place): page.without_text for place, page in pages.items() if page.without_text
     } == {}
@@ -77,7 +77,7 @@ def test_every_column_of_a_table_has_a_title(pages):
     assert [str(place) for place, page in pages.items() if page.columns_without_title] == []
 
 
-def test_every_page_is_reached_from_the_start_page(pages):
+def test_every_page_is_reachable_from_the_start_page(pages):
     reached, ahead = set(), [SITE / "index.html"]
     while ahead:
         place = ahead.pop()

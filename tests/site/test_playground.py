@@ -1,4 +1,4 @@
-"""The playground in the browser: calls, what is typed, links, steps, copies; also from a file."""
+"""The playground in the browser: calls, typing, links, steps and copies; also from a file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def status(page):
     return page.locator("[data-part=status]").inner_text()
 
 
-def test_2000_calls_are_answered_as_by_the_definitions(open_page):
+def test_random_calls_equal_the_definitions(open_page):
     calls = list(drawn_calls())
     page = open_page("playground.html")
 
@@ -46,7 +46,7 @@ def test_2000_calls_are_answered_as_by_the_definitions(open_page):
         assert answered == answer(call), call
 
 
-def test_it_works_from_a_file_and_answers_while_one_types(browser):
+def test_playground_works_from_a_file_and_while_typing(browser):
     page = browser.new_page()
     page.goto((SITE / "playground.html").as_uri())
     assert status(page) == "[12, 20]  int64 (2,)"
@@ -64,7 +64,7 @@ def test_it_works_from_a_file_and_answers_while_one_types(browser):
     page.close()
 
 
-def test_the_address_holds_the_call(open_page):
+def test_url_contains_the_call(open_page):
     page = open_page("playground.html")
     page.get_by_label("example").select_option("patches across the border")
     shown, address = status(page), page.url
@@ -77,7 +77,7 @@ def test_the_address_holds_the_call(open_page):
 
 
 @pytest.mark.parametrize("way", ["buttons", "keys"])
-def test_repeated_updates_are_applied_one_by_one(way, open_page):
+def test_duplicate_updates_are_applied_one_by_one(way, open_page):
     page = open_page(f"playground.html#{REPEATED}")
     less = page.get_by_role("button", name="one update fewer")
     seen = [status(page).split("  ")[0]]
@@ -94,7 +94,7 @@ def test_repeated_updates_are_applied_one_by_one(way, open_page):
     assert status(page).startswith("[1, 2, 3]")
 
 
-def test_copies_are_what_is_shown(open_page):
+def test_copied_text_is_the_shown_text(open_page):
     page = open_page(f"playground.html#{REPEATED}&reduction=add")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     for library in ("ndgather", "NumPy", "torch", "TensorFlow", "JAX", "ONNX"):
@@ -134,7 +134,7 @@ def test_every_picture_opens_in_the_playground(open_page):
     assert all(int(shape[1]) * int(shape[2]) > 1000 for shape in shapes)  # too large to type
 
 
-def test_a_link_of_the_guide_opens_its_picture(open_page):
+def test_guide_link_opens_its_picture(open_page):
     page = open_page("guide/which-function.html")
     drawn = page.locator("figure.ndg").first.locator(".n-unseen").inner_text()
 

@@ -1,4 +1,4 @@
-"""The tour in Jupyter itself."""
+"""The tour in Jupyter."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 TOUR = Path(__file__).parents[2] / "examples" / "tour.ipynb"
 
 
-def test_the_tour_runs_in_a_notebook(tmp_path):
+def test_tour_runs_in_a_notebook(tmp_path):
     import nbclient  # noqa: PLC0415 - the links need no notebook
     import nbformat  # noqa: PLC0415
 

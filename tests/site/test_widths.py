@@ -1,4 +1,4 @@
-"""What a reader can see and copy: nothing is cut off, tables can be read, code runs when pasted."""
+"""Visible and copied content: nothing is cut off, tables are readable, pasted code runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ndgather.errors import NdgatherError
 from tests.site.pages import SITE, page_files
 
 NAMES = [str(place.relative_to(SITE)) for place in page_files()]
-# What is cut off: wider than its place, without a visible hint to scroll right before it.
+# Content is cut off if it is wider than its container and no visible hint to scroll precedes it.
 CUT = """() => {
   const places = 'pre, .pst-scrollable-table-container, .n-part';
   const cut = box => {
@@ -45,7 +45,7 @@ def test_nothing_is_cut_off(name, size, open_page):
 
 
 @pytest.mark.parametrize("name", ["index.html", "guide/from-numpy.html", "guide/errors.html"])
-def test_what_is_copied_is_code(name, open_page):
+def test_copied_text_is_code(name, open_page):
     page = open_page(name)
 
     copied = page.evaluate(COPIES)
@@ -63,7 +63,7 @@ def test_what_is_copied_is_code(name, open_page):
 @pytest.mark.parametrize(
     "name", ["index.html", "guide/which-function.html", "gallery.html", "operators/Gather.html"]
 )
-def test_the_call_under_a_picture_runs_when_pasted(name, open_page):
+def test_call_below_a_picture_runs_when_pasted(name, open_page):
     page = open_page(name)
     count = page.locator(".ndg-call").count()
 
@@ -78,13 +78,13 @@ def test_the_call_under_a_picture_runs_when_pasted(name, open_page):
 
 
 def test_blocks_and_tables_fit_a_desktop(open_page):
-    """Without a hint to scroll, even where one would do."""
+    """Not even with a hint to scroll."""
     for name in NAMES:
         page = open_page(name)
         assert page.locator(".scroll-hint:not([hidden])").count() == 0, name
 
 
-def test_options_keep_their_two_dashes(open_page):
+def test_options_keep_both_dashes(open_page):
     for name in NAMES:
         if "reference/commands/" in name or name.startswith("guide/"):
             text = (SITE / name).read_text(encoding="utf-8")
@@ -98,4 +98,4 @@ def test_questions_are_short(open_page):
             height = page.evaluate(
                 "document.querySelector('.bd-article').getBoundingClientRect().bottom"
             )
-            assert height <= 1.5 * 900 + 100, name  # with the bar at the top
+            assert height <= 1.5 * 900 + 100, name  # including the bar at the top

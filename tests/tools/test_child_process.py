@@ -1,4 +1,4 @@
-"""Child processes answer requests; errors and ends of a child are reported, never raised as is."""
+"""Child processes answer requests, and the parent reports their errors and exits."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_every_request_is_answered_whatever_the_child_prints(started):
         assert child.ask("double", "ab") == (["one", "two"], "abab")
 
 
-def test_a_child_that_raises_answers_the_next_request(started):
+def test_child_answers_after_an_error(started):
     with started() as child:
         with pytest.raises(ChildError, match=r"^KeyError: 5$") as caught:
             child.ask("raise", 5)
@@ -63,7 +63,7 @@ def test_a_child_that_raises_answers_the_next_request(started):
         ("fork", 60, "ended by SIGABRT"),
     ],
 )
-def test_an_ended_child_is_reported_for_this_request_and_the_next(started, kind, value, text):
+def test_ended_child_is_reported_for_all_requests(started, kind, value, text):
     with started(limit_s=3) as child:
         for request in ((kind, value), ("double", 1)):
             with pytest.raises(ChildError) as caught:

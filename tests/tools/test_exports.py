@@ -18,7 +18,7 @@ def kept():
 
 
 def results_of(**outside):
-    """Results of one snippet, of which only the indices past the end are a problem."""
+    """Results of a snippet for which only indices past the end are a problem."""
     refused = dict.fromkeys(("itself", "specification", *RUNTIMES), "refused")
     valid = {"itself": "value", **dict.fromkeys(("specification", *RUNTIMES), "same")}
     cases = {"valid": valid, "outside": {**refused, **outside}}
@@ -32,11 +32,11 @@ def results_of(**outside):
     }
 
 
-def test_the_page_is_what_its_results_give(kept):
+def test_page_is_written_from_its_results(kept):
     assert PAGE.read_text(encoding="utf-8") == page(kept)
 
 
-def test_every_snippet_has_a_result_of_every_exporter_of_its_package(kept):
+def test_every_snippet_has_a_result_per_exporter(kept):
     wanted = {
         f"{name}/{snippet.name}": snippet
         for name, exporter in EXPORTERS.items()
@@ -47,22 +47,22 @@ def test_every_snippet_has_a_result_of_every_exporter_of_its_package(kept):
         assert "refused" in found or found["cases"].keys() == set(wanted[name].cases), name
 
 
-def test_a_snippet_is_shown_with_the_nodes_of_each_exporter():
+def test_snippets_are_shown_with_the_nodes_of_each_exporter():
     assert "| `x[i]` | 2 Gather-13 | raises ValueError |" in page(results_of())
 
 
-def test_a_runtime_that_takes_an_index_out_of_range_is_shown():
+def test_runtime_that_accepts_out_of_bounds_indices_is_shown():
     row = "| raises | raises | raises | **a value** | raises | raises | `x[i]` (TorchScript) |"
     assert row in page(results_of(openvino="value"))
 
 
-def test_exports_that_agree_with_their_framework_are_counted_and_not_shown():
+def test_correct_exports_are_only_counted():
     text = page(results_of())
     assert "`x[i]` (TorchScript)" not in text
     assert text.count("1 of 1 exports behave in every runtime as in their framework.") == 2
 
 
-def test_an_export_that_changes_the_value_is_named_first():
+def test_wrong_exports_are_named_first():
     assert "| TorchScript | out of bounds |" not in page(results_of(specification="value"))
     text = page(results_of(itself="value", specification="other"))
     assert "| `x[i]` | TorchScript | out of bounds | another value |  |" in text
@@ -70,7 +70,7 @@ def test_an_export_that_changes_the_value_is_named_first():
     assert "| `x[i]` | TorchScript | out of bounds | error |  |" in text
 
 
-def test_a_crash_and_what_differs_from_the_specification_are_named():
+def test_crashes_and_deviations_are_named():
     differences = [["openvino", "ai.onnx Gather-13", "differs", "index range"]]
     text = page(results_of(onnxruntime="crashed", differences=differences))
     assert "**crashes**" in text
@@ -80,7 +80,7 @@ def test_a_crash_and_what_differs_from_the_specification_are_named():
 
 
 @pytest.mark.parametrize("package", ["torch", "tensorflow", "sklearn"])
-def test_indices_are_what_their_case_says(package):
+def test_indices_match_their_case(package):
     for snippet in snippets(package):
         for name, sizes in snippet.indices.items():
             low, high = np.zeros_like(sizes), np.asarray(sizes)

@@ -13,7 +13,7 @@ def measurement(**changed):
     }  # fmt: skip
 
 
-def test_a_model_is_one_line():
+def test_each_model_is_one_line():
     assert row("swift.onnx", measurement()).split() == [
         "swift.onnx", "9", "3", "0", "1e-06", "1.50", "1.20", "same",
         "0e+00,", "2e-04,", "ModelError:", "no",
@@ -23,12 +23,12 @@ def test_a_model_is_one_line():
     assert row("x", {"onnxruntime": "Fail: y"}).split(maxsplit=1) == ["x", "onnxruntime: Fail: y"]
 
 
-def test_a_model_that_onnxruntime_runs_alone_is_not_run():
+def test_models_for_onnxruntime_alone_are_not_run():
     fails_here, fails_everywhere = {"run": "ModelError: no"}, {"onnxruntime": "Fail: no"}
     assert failed_runs([measurement(), fails_here, fails_everywhere]) == [fails_here]
 
 
-def test_models_that_check_or_infer_refuses_are_counted():
+def test_models_refused_by_check_or_infer_are_counted():
     bad = [measurement(findings="ModelError: no"), measurement(infer="ShapeError: no")]
     assert failed_checks([measurement(), *bad, {"run": "ended by SIGKILL"}]) == bad
     assert "models that check or infer refuses: 2" in summary([measurement(), *bad])
@@ -37,11 +37,11 @@ def test_models_that_check_or_infer_refuses_are_counted():
 @pytest.mark.parametrize(
     ("error", "count"), [("1e-04", 0), ("2e-04", 1), ("nan", 1), ("random", 0)]
 )
-def test_outputs_that_differ_are_wrong_unless_they_are_random(error, count):
+def test_different_outputs_are_wrong_unless_random(error, count):
     assert len(wrong_runs([measurement(run=error)])) == count
 
 
-def test_the_summary_counts_what_converts_and_takes_median_and_worst():
+def test_summary_has_counts_median_and_worst():
     slow = measurement(
         ratio=4.0, more_s=1.5, peaks_mib=[300.0, 100.0], compare="onnxruntime differs at y"
     )
@@ -53,7 +53,7 @@ def test_the_summary_counts_what_converts_and_takes_median_and_worst():
     assert text.endswith("a node that differs from its specification: 1")
 
 
-def test_times_alone_have_no_conversions():
+def test_rows_with_only_times_have_no_conversions():
     times_only = measurement()
     for name in ("findings", "infer", "compare", "convert"):
         del times_only[name]

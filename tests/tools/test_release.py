@@ -1,4 +1,4 @@
-"""A release says one version and one date, and the index shows links that lead somewhere."""
+"""A release has a single version and date, and its links on the index have targets."""
 
 import re
 import shutil
@@ -39,7 +39,7 @@ def change(folder, name, old, new):
     git(folder, "commit", "--all", "--message", "Change")
 
 
-def test_a_release_whose_files_agree_has_no_fault(released):
+def test_consistent_release_has_no_fault(released):
     assert faults(released) == []
     git(released, "tag", "v1.2.3")
     assert faults(released) == []
@@ -56,18 +56,18 @@ def test_a_release_whose_files_agree_has_no_fault(released):
         ("CHANGELOG.md", " - 2026-01-31", ", not yet released", "CHANGELOG.md: no version"),
     ],
 )  # fmt: skip
-def test_a_file_that_says_another_thing_is_named(released, name, old, new, fault):
+def test_inconsistent_file_is_named(released, name, old, new, fault):
     change(released, name, old, new)
     (said,) = faults(released)
     assert fault in said
 
 
-def test_what_is_not_committed_is_named(released):
+def test_uncommitted_files_are_named(released):
     (released / "left.txt").write_text("")
     assert faults(released) == ["not committed: ?? left.txt"]
 
 
-def test_the_tag_is_of_this_commit_and_of_this_version(released):
+def test_tag_must_match_commit_and_version(released):
     git(released, "tag", "v1.2.4")
     assert faults(released) == ["tag: v1.2.4 (allowed: v1.2.3)"]
     git(released, "tag", "--delete", "v1.2.4")
@@ -76,7 +76,7 @@ def test_the_tag_is_of_this_commit_and_of_this_version(released):
     assert faults(released) == ["tag: v1.2.3 is of another commit (allowed: v1.2.3)"]
 
 
-def test_this_repository_says_one_version_everywhere():
+def test_repository_has_a_single_version():
     versions = {each["version"] for each in stated(ROOT).values() if "version" in each}
     assert len(versions) == 1
 
@@ -91,7 +91,7 @@ def copied(tmp_path):
     return tmp_path
 
 
-def test_the_index_shows_links_that_lead_to_the_repository(copied):
+def test_links_on_the_index_lead_to_the_repository(copied):
     version = stated(copied)["src/ndgather/__init__.py"]["version"]
     links = fill(copied, REPOSITORY)
     readme = (copied / "README.md").read_text()
@@ -116,7 +116,7 @@ def test_the_index_shows_links_that_lead_to_the_repository(copied):
         ("pyproject.toml", "[project.scripts]\n", "[project.script]\n", "pyproject.toml has 0 of"),
     ],
 )
-def test_what_cannot_be_filled_in_fails_and_changes_nothing(copied, name, old, new, said):
+def test_failed_fill_changes_nothing(copied, name, old, new, said):
     changed = (copied / name).read_text()
     assert old in changed
     (copied / name).write_text(changed.replace(old, new))
@@ -126,7 +126,7 @@ def test_what_cannot_be_filled_in_fails_and_changes_nothing(copied, name, old, n
     assert [(copied / each).read_text() for each in ("README.md", "pyproject.toml")] == before
 
 
-def test_addresses_are_filled_in_once(copied):
+def test_urls_are_filled_in_once(copied):
     fill(copied, REPOSITORY)
     with pytest.raises(SystemExit, match="has 0 of"):
         fill(copied, REPOSITORY)
