@@ -78,7 +78,7 @@ SLOW = {
     "subprocess",
     "multiprocessing",
     "distributed",
-}  # words of files with slow tests, such as drawn examples
+}  # words in files of slow tests
 SLOWER, ELSEWHERE = 0.25, 0.5  # they run later, as if they shared fewer words
 LONGEST = 600  # seconds after which a change counts as an endless loop
 CALLS = Path("build/mutants/calls.json")

@@ -380,5 +380,5 @@ def test_chart_line_meets_its_bar():
     for ratios in ([2.0, 40.0], [0.5, 3.0, 3.0, 100.0], [1.0, 1.0, 1.0, 1.0]):
         low, high = page.middle_half(ratios)
         assert min(ratios) <= low <= high <= max(ratios)
-    low, high = page.middle_half([2.0, 32.0])  # whose geometric mean is 8
+    low, high = page.middle_half([2.0, 32.0])  # the geometric mean is 8
     assert (low, high) == pytest.approx((4.0, 16.0))
