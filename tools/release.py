@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # The text of README before and after the package is on an index.
 INSTALL = (
     (
-        "In a clone of this repository, on Linux, with Python 3.11 or newer and a C++20 compiler "
+        "From a clone of this repository, on Linux, with Python 3.11 or newer and a C++20 compiler "
         "(GCC 11, Clang 16, or newer):",
         "With Python 3.11 or newer:",
     ),
