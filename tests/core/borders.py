@@ -1,9 +1,9 @@
-"""``python tests/core/borders.py FOLDER SECONDS``: make calls of the core with tiny limits.
+"""``python tests/core/borders.py FOLDER SECONDS``: test the core with tiny limits.
 
-Random calls of the core, and the property tests of gathers, scatters, windows, ranges and points
-of stored arrays, with AddressSanitizer and UBSan, for every instruction set, until the time is up;
-at least once each. The folder is what ``make build/borders/built`` has built. Prints how many calls
-went by each way of the core. Exit status 1: something was found, or a way was never gone.
+Runs random calls of the core, and the property tests of gathers, scatters, windows, ranges and
+stored points, with AddressSanitizer and UBSan, for every instruction set, at least once each and
+until the time is up. The folder contains the build of ``make build/borders/built``. Prints how many
+calls took each code path. The exit status is 1 if there was a finding or a path was never taken.
 """
 
 import itertools
@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 SETS = ("baseline", "avx2", "avx512")
-CALLS = "2000"  # of each of two threads
+CALLS = "2000"  # for each of two threads
 FILES = (
     *("tests/core/test_definitions.py", "tests/core/test_scatter_definitions.py"),
     *(f"tests/core/results/test_{name}.py" for name in ("windows", "ranges", "points")),
@@ -28,7 +28,7 @@ COUNTED = re.compile(r"^ *(\d+)  (\S.*)$", re.MULTILINE)
 
 
 def run(command, **environment):
-    """Run a command with the runtime of the sanitizers; print what it says where it fails."""
+    """Run a command with the sanitizer runtime, and print its output if it fails."""
     ended = subprocess.run(
         ["tests/core/run.sh", "address", *command],
         env=os.environ | environment,
@@ -45,7 +45,7 @@ def run(command, **environment):
 
 
 def turn(folder, number, first):
-    """Make the calls and tests of one instruction set; return what they print."""
+    """Run the calls and tests for an instruction set, and return their output."""
     chosen, seed = SETS[number % len(SETS)], str(first + number)
     said = run([folder / "core_calls", "2", CALLS, seed], NDGATHER_INSTRUCTION_SET=chosen)
     if "not for this processor" in said:
@@ -61,7 +61,7 @@ def turn(folder, number, first):
 def main(folder, seconds):
     end = time.monotonic() + float(seconds)
     folder = Path(folder).resolve()
-    first = int(os.environ.get("SEED") or time.time() // 86_400)  # the same draws all day
+    first = int(os.environ.get("SEED") or time.time() // 86_400)  # the same random draws all day
     said, numbers = [], itertools.count()
 
     def work():

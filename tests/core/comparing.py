@@ -1,4 +1,4 @@
-"""What tests of calls compare, and with how many threads they make them."""
+"""What tests of calls compare, and the numbers of threads that they use."""
 
 from contextlib import contextmanager
 
@@ -6,7 +6,7 @@ import ndgather
 from tests.definitions.calls import element_bytes, moves_as_bytes
 
 WRITEABLE_LAYOUTS = ("C", "negative strides", "every second", "unaligned", "mixed")
-WRITEABLE_LAYOUTS += ("rows apart",) * 2 + ("F",) * 3  # slices of several runs
+WRITEABLE_LAYOUTS += ("rows apart",) * 2 + ("F",) * 3  # slices that consist of several runs
 
 
 @contextmanager
@@ -20,13 +20,13 @@ def threads(count):
 
 
 def contents(array):
-    """Everything that can change in an array, to compare before and after."""
+    """Return everything that can change in an array, for comparison before and after."""
     if moves_as_bytes(array.dtype):
         return element_bytes(array)
     return list(array.flat) if array.dtype.char == "T" else list(map(id, array.flat))
 
 
-#: What `classes_of` finds among many calls of every function.
+#: The classes that `classes_of` finds in many calls of every function.
 ALWAYS = (
     *("negative", "one element", "swapped data", "swapped indices", "8 bytes unsigned"),
     *("C", "F", "gaps", "backwards", "repeated", "indices C", "indices not C", "axis of size 0"),
@@ -34,7 +34,7 @@ ALWAYS = (
 
 
 def classes_of(call):
-    """Return names of the classes that a drawn call is of."""
+    """Return the names of the classes that a random call belongs to."""
     data, indices = call.data, call.indices
     yield from map(str, call.options.values())
     yield data.dtype.kind

@@ -1,8 +1,8 @@
-"""``python tests/core/faults.py CMAKE FOLDER [FAULT...]``: build the core with a fault and test it.
+"""``python tests/core/faults.py CMAKE FOLDER [FAULT...]``: plant faults in the core and test it.
 
-Every fault changes one line in a copy of the sources. Random calls of the core with tiny limits
-have to notice each that is in its loops, in ten seconds; of the others at least one test has to
-fail. Exit status 1: one is not noticed. The folder holds the copy and the builds.
+Each fault changes one line in a copy of the sources. Random calls of the core with tiny limits must
+detect each fault in its loops within ten seconds; every other fault must make at least one test
+fail. The exit status is 1 if a fault is not detected. The folder holds the copy and the builds.
 """
 
 import os
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 
 class Fault(NamedTuple):
-    """What is changed; the old text stands once in the file."""
+    """A change to the sources; the old text occurs once in the file."""
 
     file: str
     old: str
@@ -24,7 +24,7 @@ class Fault(NamedTuple):
 
     @property
     def is_in_loops(self) -> bool:
-        """Whether random calls of the core meet it; they make no points of stored arrays."""
+        """Return whether random calls of the core reach the fault; they use no stored points."""
         return "/" not in self.file and self.file not in ("group.cpp", "chunk_table.cpp")
 
 
@@ -41,7 +41,7 @@ FAULTS = {
     "clip-before-last": Fault("offsets.h", ": last;", ": last - (last > 0);"),
     # mode wrap leaves a negative remainder
     "wrap-negative": Fault("offsets.h", "rest + ((rest >> 63) & column.extent)", "rest"),
-    # one index of a tuple inside its axis is enough
+    # a tuple is valid if one of its indices is
     "one-column-inside": Fault(
         "offsets.h", "c < Columns && !Policy::fills", "c < 1 && !Policy::fills"
     ),
@@ -59,13 +59,13 @@ FAULTS = {
     "off-axis-larger": Fault("plan.cpp", "indices.shape[d] > data.shape[d]", "d < 0"),
     # elements move along the axis with their position as well
     "axis-steps-too": Fault("plan.cpp", "d == axis ? 0 : indexed", "indexed"),
-    # windows may begin where they stick out
+    # windows may extend past the bounds
     "window-sticks-out": Fault("plan.cpp", "PTRDIFF_MAX - 1) + 1, 0)", "PTRDIFF_MAX - 1) + 2, 0)"),
     # dims are merged whatever their strides in the result
     "merge-any-stride": Fault(
         "plan.cpp", "          outer.dense == inner.size * inner.dense) {", "true) {"
     ),
-    # the owner of a part of a partition applies the first updates of the next one too
+    # the owner of a part of a partition also applies the first updates of the next part
     "owners-overlap": Fault(
         "scatter.h",
         "- static_cast<std::uint64_t>(first),",
@@ -73,33 +73,33 @@ FAULTS = {
     ),
     # the updates of a partition are counted from the first position of the call
     "owned-from-the-start": Fault("scatter.h", "cursor(plan, partition.begin)", "cursor(plan, 0)"),
-    # updates that those of a later range overwrite are written too
+    # updates that a later range overwrites are also written
     "later-ranges-forgotten": Fault("run.cpp", "      repeated |= own & later;\n", ""),
-    # the maps of overwritten slices have no room for that of the last thread
+    # the maps of overwritten slices lack room for the last thread
     "map-of-one-less": Fault("schedule.h", "return threads * mark", "return (threads - 1) * mark"),
-    # of the slices that a range writes to, those of the last word are not marked
+    # slices in the last word of a range are not marked
     "last-word-unmarked": Fault("run.cpp", "  if constexpr (Marks) map[word] = marked;\n}", "}"),
     # every panel of a plane begins at its first column
     "panels-start-alike": Fault("panels.h", "number % bands.per_plane * bands.columns", "0"),
-    # what a scatter added to a packed panel stays in the buffer
+    # updates of a packed panel are not copied back
     "panel-not-copied-back": Fault("panels.h", "if (good && scatters)", "if (false)"),
-    # an entry on the border of two chunks counts as one of the chunk before
+    # an entry on the border of two chunks is assigned to the previous chunk
     "cut-is-before": Fault("group.cpp", "last, Size(c))", "last, Size(c) - 1)"),
     # the points are not sorted by the highest digit of their chunk
     "sort-skips-a-digit": Fault(
         "group.cpp", "(bits + kLimits.digit_bits - 1) / kLimits", "bits / kLimits"
     ),
-    # the border behind the last line of a destination is not narrow: the owner's part wraps around
+    # the end of the last line of a destination does not fit the narrow type and wraps around
     "border-wraps": Fault(
         "schedule.cpp", "std::min(border, partition.border[partition.owners])", "border"
     ),
-    # the highest offset is kept as the number that stands for none
+    # the highest offset is stored as the marker for no offset
     "narrow-is-outside": Fault("schedule.h", "< Size{kNarrowOutside}", "<= Size{kNarrowOutside}"),
-    # runs are joined that are longer than the room for them
+    # runs are merged beyond the available room
     "run-of-one-more": Fault("plan.cpp", "inner.size > most ||", "inner.size > most + 1 ||"),
-    # an owner collects twice as many updates as there is room for
+    # an owner collects twice as many updates as fit
     "owned-without-room": Fault("scatter.h", "block_size(plan, {}) / 2", "block_size(plan, {})"),
-    # bands are made of planes that write to the same elements
+    # bands contain planes that write to the same elements
     "planes-write-alike": Fault("schedule.cpp", "if (plan.loop[d].indexed == 0) return {};", ""),
     # the copy of a panel has no room for its last row
     "panel-of-one-less": Fault(
@@ -107,37 +107,37 @@ FAULTS = {
         "plan.column[0].extent * bands.pitch;",
         "(plan.column[0].extent - 1) * bands.pitch;",
     ),
-    # narrow offsets are recorded from that of the array on, and not from the lowest one
+    # narrow offsets are relative to the array, not to the lowest offset
     "recorded-from-the-array": Fault("scatter.h", "cursor.base -= records.lowest;", ""),
-    # the records of a shared scatter have no room for the last one
+    # the records of a shared scatter lack room for the last record
     "records-of-one-less": Fault(
         "run.cpp",
         "records = schedule.round * sch",
         "records = std::max<Size>(schedule.round - 1, 0) * sch",
     ),
-    # the positions of a block of points are counted from the first one of all
+    # the positions of a block of points are relative to the first point of all
     "base-of-block-left-out": Fault("group.cpp", "static_cast<std::uint64_t>(base)", "0"),
-    # parts of slices that are moved some at a time all go to or come from where the first ones lie
+    # all parts of slices that move in blocks use the position of the first block
     "parts-from-the-start": Fault("gather.h", "dense.first += some * dense.step;", ""),
     # the threads of a scatter share a dim whose steps write to the same elements
     "any-dim-is-split": Fault("schedule.cpp", "std::abs(dim.indexed) * dim.size /", "dim.size *"),
-    # a NaN of a small float does not stay
+    # a NaN of a small float does not propagate
     "small-nan-is-taken": Fault(
         "reduction.h", "return !(update <= old) & (old == old);", "return !(update <= old);"
     ),
-    # an update that is NaN does not count
+    # NaN updates are ignored
     "nan-is-dropped": Fault("reduction.h", "one : old == old ? update : old;", "one : old;"),
-    # half of the last digit is always rounded up
+    # ties are always rounded up
     "half-rounds-up": Fault("reduction.h", "- 0x38000000u + 0xfff + even)", "- 0x37fff000u)"),
     # the imaginary part of a product is that of a square
     "product-of-parts": Fault(
         "reduction.h", "imaginary = a * d + b * c", "imaginary = a * d + b * d"
     ),
-    # the last of the tasks of a thread is done by none
+    # the last task of a thread is skipped
     "task-left-out": Fault(
         "threads.cpp", "tasks * (i + 1) / ranges;", "tasks * (i + 1) / ranges - i % 2;"
     ),
-    # a task that two threads share is done twice
+    # a task shared by two threads is run twice
     "task-done-twice": Fault(
         "threads.cpp", "next.store(tasks * i / ranges,", "next.store(tasks * i / ranges - (i > 0),"
     ),
@@ -149,7 +149,7 @@ FAULTS = {
     ),
     # a block that is too small counts as one that fits
     "pooled-block-too-small": Fault("pool.cpp", "if (capacity < bytes || ", "if ("),
-    # a block that is lent stays in the pool, in the place of another
+    # a block in use stays in the pool in place of another
     "pooled-block-lent-twice": Fault(
         "pool.cpp", "std::copy(kept_ + at + 1, kept_ + count_--, kept_ + at);", "--count_;"
     ),
@@ -159,11 +159,11 @@ FAULTS = {
     ),
     # an error leaves parts of a result in the caller's array
     "out-half-written": Fault("binding/call.cpp", "plan_.all_or_nothing = callers_out_;", ""),
-    # a value of 2**63 and more is named as a negative one
+    # a value of 2**63 or more is reported as negative
     "bad-value-is-signed": Fault(
         "binding/call.cpp", "plan_.index_type != IndexType::u64;", "true;"
     ),
-    # strides of arrays of other libraries count bytes
+    # strides of arrays of other libraries are in bytes
     "strides-in-bytes": Fault("binding/arrays.cpp", "static_cast<std::size_t>(bits / 8));", "1);"),
     # memory below the first element does not belong to an array
     "extent-from-the-first": Fault(
@@ -173,19 +173,19 @@ FAULTS = {
     "elements-may-share": Fault(
         "binding/arrays.cpp", "if (dims[d].stride < covered) return true;", ""
     ),
-    # a task of ranges that begins amid a range leaves out its first position
+    # a task of ranges that begins within a range skips its first position
     "ranges-begin-late": Fault(
         "binding/ranges.cpp", "? first.offset : 0;", "? first.offset + (first.offset > 0) : 0;"
     ),
-    # a range may end one step behind the axis
+    # a range may end one position past the axis
     "range-ends-behind": Fault(
         "binding/ranges.cpp", "start <= size - span);", "start <= size - span + 1);"
     ),
-    # updates of another byte order are taken as they are
+    # updates of another byte order are used without conversion
     "swapped-is-native": Fault("binding/arrays.cpp", "!PyArray_ISBYTESWAPPED(numpy_) ?", "true ?"),
 }
 
-# From the quickest to the slowest: the first failure ends a run.
+# Fastest first: the first failure ends a run.
 TESTS = (
     "tests/core/threads/test_scatter_threads.py::test_more_updates_than_buffered_offsets",
     *(f"tests/core/arguments/test_{name}.py" for name in ("error_texts", "overflow", "exchange")),
@@ -198,22 +198,22 @@ TESTS = (
 )
 PYTEST = (
     *("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow"),
-    *("--tb=line", "--assert=plain"),  # to write the difference of large arrays takes minutes
+    *("--tb=line", "--assert=plain"),  # formatting the difference of large arrays takes minutes
 )
-FAILED = 1  # exit status of pytest
+FAILED = 1  # pytest exit status
 LIMIT = 900  # seconds
 TINY_LIMIT = 10
 
 
 class Copy:
-    """A copy of the package, and of the sources of its core."""
+    """A copy of the package and of the sources of its core."""
 
     TINY = ("TINY=ON", "SANITIZE=address", "CORE_ONLY=ON")
 
     def __init__(self, cmake: str, folder: Path) -> None:
         self.cmake, self.build, self.source = cmake, folder / "build", folder / "source"
         self.tiny = folder / "tiny"
-        # Not with their times: a fault of the run before may be newer.
+        # Do not copy times: a fault of the previous run may be newer.
         shutil.copytree(
             "core", self.source / "core", copy_function=shutil.copyfile, dirs_exist_ok=True
         )
@@ -222,7 +222,7 @@ class Copy:
         shutil.copy("CMakeLists.txt", self.source)
         for stale in (self.source / "src/ndgather").glob("_core*.so"):
             stale.unlink()
-        # One set of instructions, and little optimization: a fault is built in seconds.
+        # One instruction set and little optimization, so that a fault is built in seconds.
         for build, options in (
             (self.build, [f"-DPython_EXECUTABLE={sys.executable}"]),
             (self.tiny, [f"-DNDGATHER_{name}" for name in self.TINY]),
@@ -245,7 +245,7 @@ class Copy:
             path.write_text(text)
 
     def call(self) -> subprocess.CompletedProcess[str]:
-        """Make random calls of the core with tiny limits."""
+        """Run random calls of the core with tiny limits."""
         command = [self.tiny / "core_calls", "2", "20000"]
         return subprocess.run(
             command, timeout=TINY_LIMIT, check=False, capture_output=True, text=True
@@ -269,7 +269,7 @@ class Copy:
 
 
 def outcome(copy: Copy, fault: Fault) -> tuple[bool, str]:
-    """Return whether the tests notice a fault, and which one does."""
+    """Return whether the tests detect a fault, and which test does."""
     if fault.is_in_loops:
         copy.compile(fault, copy.tiny)
         try:
@@ -283,7 +283,7 @@ def outcome(copy: Copy, fault: Fault) -> tuple[bool, str]:
         ended = copy.test()
     except subprocess.TimeoutExpired:
         return False, f"the tests were not done after {LIMIT} s; perhaps the machine is busy"
-    if ended.returncode < 0:  # of a signal
+    if ended.returncode < 0:  # killed by a signal
         return True, f"the process ended with signal {-ended.returncode}"
     failed = [line for line in ended.stdout.splitlines() if line.startswith("FAILED")]
     report = failed[0] if failed else "\n".join(ended.stdout.splitlines()[-20:])
@@ -304,7 +304,7 @@ def main(cmake: str, folder: str, *names: str) -> int:
     try:
         passed = copy.call()
     except subprocess.TimeoutExpired:
-        pass  # nothing was found meanwhile
+        pass  # no finding in the meantime
     else:
         if passed.returncode:
             sys.exit(f"random calls fail without a fault:\n{passed.stderr[-2000:]}")

@@ -1,4 +1,4 @@
-"""Every call does what the plain loops of the reference say: same bits, or the same error."""
+"""Every call matches the plain loops of the reference: the same bits or the same error."""
 
 from collections import Counter
 
@@ -30,7 +30,7 @@ DTYPES = (*DATA_DTYPES, *SMALL_FLOATS)
 
 
 def check(call, **more):
-    """Compare one call with the reference; return what came of it."""
+    """Compare a call with the reference, and return the outcome."""
     note(str(call))
     inputs = contents(call.data), contents(call.indices)
     out = more.get("out")
@@ -75,7 +75,7 @@ def test_result_matches_the_definition(function, data):
 @pytest.mark.parametrize("function", FUNCTIONS)
 @given(data=st.data())
 def test_simple_dtypes_and_modes(function, data):
-    """The calls that the fast loops are made for, drawn more often than all dtypes leave room."""
+    """Calls for which the fast loops are made, drawn more often than among all dtypes."""
     dtypes = [np.dtype(char) for char in "bhiqfdD"]
     call = data.draw(calls(function, dtypes=dtypes, index_dtypes=[np.dtype("i4"), np.dtype("i8")]))
     check(call)
@@ -136,7 +136,7 @@ def test_out_may_overlap_the_inputs(function, data):
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_most_random_calls_copy_elements(function):
-    """A strategy that draws mostly errors or empty results would let a wrong copy pass."""
+    """A strategy that mostly draws errors or empty results would let a wrong copy pass."""
     came = Counter()
     classes = set()
 

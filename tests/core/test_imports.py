@@ -1,4 +1,4 @@
-"""Which module imports which: those inside of functions, for types alone and by name count too."""
+"""The imports between modules, including those in functions, for types only and by name."""
 
 import ast
 import configparser
@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(str(files("ndgather")))
 CONTRACTS = Path(__file__).parents[2] / ".importlinter"
 
-# The only exemption: this module names the adapters, which import it, in this table.
+# The only exemption: this module lists the adapters, which import it, in this table.
 EXCHANGE, ADAPTERS = "ndgather.exchange", "_ADAPTERS"
 
 
@@ -22,8 +22,8 @@ def module_name(file):
 
 
 def imports_in(tree, known, table=None):
-    """Yield the modules that a module imports, or names in a string outside of `table`."""
-    data = {  # the folder of a file of data, and the table
+    """Yield the modules that a module imports, or names in a string outside `table`."""
+    data = {  # the folder of a data file, and the table
         id(part)
         for node in ast.walk(tree)
         if (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "files")
@@ -54,7 +54,7 @@ def imports():
 
 
 def layers():
-    """Yield the layers of every contract, the highest first, as sets of prefixes of modules."""
+    """Yield the layers of each contract, highest first, as sets of module prefixes."""
     contracts = configparser.ConfigParser()
     contracts.read(CONTRACTS)
     for section in contracts.values():

@@ -1,4 +1,4 @@
-"""Every scatter does what the plain loops of the reference say: same bits, or the same error."""
+"""Every scatter matches the plain loops of the reference: the same bits or the same error."""
 
 from collections import Counter
 from dataclasses import replace
@@ -51,7 +51,7 @@ def same(actual, desired, call):
 
 
 def check(call, out=None):
-    """Compare one call with the reference; return what came of it."""
+    """Compare a call with the reference, and return the outcome."""
     note(str(call))
     in_place = out is not None and np.may_share_memory(out, call.data)
     inputs = [call.indices, call.updates, *([] if in_place else [call.data])]
@@ -111,7 +111,7 @@ def test_every_element_can_be_replaced(function, data):
 @pytest.mark.parametrize("function", FUNCTIONS)
 @given(data=st.data())
 def test_simple_dtypes_and_modes(function, data):
-    """The calls that the loops are made for, drawn more often than all dtypes leave room."""
+    """Calls for which the fast loops are made, drawn more often than among all dtypes."""
     dtypes = [np.dtype(char) for char in "iqfd"]
     index_dtypes = [np.dtype("i4"), np.dtype("i8")]
     check(data.draw(calls(function, dtypes=dtypes, index_dtypes=index_dtypes)))
@@ -123,7 +123,7 @@ def test_in_place(function, data):
     call = data.draw(calls(function, dtypes=(*DATA_DTYPES, *NUMBER_DTYPES, *ML_DTYPES)))
     place = data.draw(arranged(call.data, WRITEABLE_LAYOUTS))
     call = replace(call, data=place)
-    # The same memory under another name is in place too.
+    # Another view of the same memory is also in place.
     check(call, out=place if data.draw(st.booleans()) else place.view())
 
 
@@ -201,7 +201,7 @@ def test_out_may_be_transposed_data(dtype, reduction):
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_most_random_calls_scatter_and_many_have_duplicates(function):
-    """A strategy that draws mostly errors or empty calls would let a wrong store pass."""
+    """A strategy that mostly draws errors or empty calls would let a wrong store pass."""
     came = Counter()
     classes = set()
 

@@ -1,7 +1,7 @@
-"""A plugin of pytest for the core with tiny limits.
+"""A pytest plugin for the core with tiny limits.
 
-Each test has another number of threads, and the calls of the functions for stored arrays and ranges
-that cross a border are counted.
+Each test uses a different number of threads, and calls of the functions for stored arrays and
+ranges that cross a limit are counted.
 """
 
 import itertools

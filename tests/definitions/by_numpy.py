@@ -1,7 +1,7 @@
-"""What NumPy makes of calls that are too large for the plain loops.
+"""Expected results by NumPy for calls that are too large for the plain loops.
 
-`places` defines a function by arrays: the flat position in data, in rows, of each row of the result
-or of updates. `expected_by_numpy` copies or combines these rows one after the other.
+`places` defines a function by arrays: the flat position in data, counted in rows, of each row of
+the result or of updates. `expected_by_numpy` copies or combines these rows one by one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UFUNCS = {
 
 
 def resolved(values: Array, size: int, mode: str) -> Array:
-    """Return the position on an axis that each index names, or -1 for one that names none."""
+    """Return the position on an axis that each index selects, or -1."""
     wide = values.astype(np.uint64 if values.dtype.kind == "u" else np.int64)
     if mode == "wrap":
         return np.mod(wide, size).astype(np.int64)
@@ -63,14 +63,14 @@ def _flat(coordinates: Sequence[Array], sizes: Sequence[int]) -> Array:
 
 
 def _along(values: Array, axis: int, rank: int) -> Array:
-    """Return the last axis of `values` as this one of so many behind the others."""
+    """Return the last axis of `values` as one of several trailing axes."""
     return values.reshape(
         *values.shape[:-1], *[1] * axis, values.shape[-1], *[1] * (rank - axis - 1)
     )
 
 
 def places(call: PublicCall) -> tuple[Array, tuple[int, ...]]:
-    """Return where in data each row of the result or of updates is, -1: nowhere; and its shape."""
+    """Return the row of data for each row of the result or of updates, or -1, and the shape."""
     shape, mode = call.data_shape or call.data.shape, call.options.get("mode", "raise")
     kind = call.function.removeprefix("vjp.")
     axis = call.options.get("axis", 0) % max(len(shape), 1)
@@ -121,7 +121,7 @@ def places(call: PublicCall) -> tuple[Array, tuple[int, ...]]:
 def in_order(
     data: Array, places: Array, updates: Array, reduction: str, *, use_init_val: bool = True
 ) -> Array:
-    """Return rows of data after one update after the other, by NumPy's own loops in one thread."""
+    """Return rows of data after applying updates one by one, by NumPy loops in one thread."""
     result = data.copy()
     if reduction == "none":
         last, first_from_behind = np.unique(places[::-1], return_index=True)
@@ -146,10 +146,10 @@ def in_order(
 def _first_zeros(
     result: Array, data: Array, places: Array, updates: Array, use_init_val: bool
 ) -> None:
-    """Give each 0 the sign of the first one that came: another 0 is not less or greater."""
+    """Give each 0 the sign of the first 0, because zeros of either sign are equal."""
     updates = updates.reshape(len(places), data[0].size)
     rows, columns = np.nonzero(updates == 0)
-    rows, columns = rows[::-1], columns[::-1]  # the first of a place is assigned last
+    rows, columns = rows[::-1], columns[::-1]  # the first update of a target is assigned last
     negative = np.signbit(data).reshape(len(data), -1)
     first = negative.copy()
     first[places[rows], columns] = np.signbit(updates[rows, columns])

@@ -47,7 +47,7 @@ __all__ = [
 
 Array = NDArray[Any]
 
-FILLED = -1  # the number that the loops give to an element that is not taken from data
+FILLED = -1  # the number of an element that does not come from data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class PublicCall:
 
     @property
     def computes(self) -> bool:
-        """Whether elements are combined, and not only copied."""
+        """Whether elements are combined rather than only copied."""
         return self.data_shape is not None or self.options.get("reduction", "none") != "none"
 
     @property
@@ -124,7 +124,7 @@ class PublicCall:
         return (data, *rest) if self.data_shape is None else (data, self.data_shape, *rest)
 
     def result(self, *arguments: Any, **more: Any) -> Any:
-        """Make the call, if given with other positional arguments; return the values of ranges."""
+        """Make the call, optionally with other positional arguments; return values of ranges."""
         function, given = attrgetter(self.function)(ndgather), arguments or self.arguments()
         options = self.options
         if self.omits_defaults:
@@ -150,7 +150,7 @@ class PublicCall:
         return data[:axis] + indices[batch_dims:] + data[axis + 1 :]
 
     def axis_of(self, position: tuple[int, ...]) -> int:
-        """Return the axis of data that the entry of `indices` at `position` addresses."""
+        """Return the axis of data that the entry of `indices` at `position` indexes."""
         if self.function.endswith("_nd"):
             return int(self.options.get("batch_dims", 0)) + position[-1]
         return int(self.options.get("axis", 0)) % self.data.ndim
@@ -218,7 +218,7 @@ def expected(call: PublicCall) -> Array:
     if call.computes:
         result: Array = loops(*call.arrays, **options)
         return result
-    # Elements are only copied: the loops run on their numbers.
+    # Elements are only copied, so the loops run on their numbers.
     numbers = np.arange(data.size).reshape(data.shape)
     if call.updates is not None:
         of_updates = data.size + np.arange(call.updates.size).reshape(call.updates.shape)
@@ -235,7 +235,7 @@ def expected(call: PublicCall) -> Array:
 
 
 def elements_at(numbers: Array, *sources: Array) -> Array:
-    """Return the elements with these numbers, counted through all sources in turn, bit for bit."""
+    """Return the elements with these numbers, counted across all sources, bit for bit."""
     dtype = sources[0].dtype
     if moves_as_bytes(dtype):
         elements = [element for source in sources for element in _split(source)]
@@ -249,7 +249,7 @@ def elements_at(numbers: Array, *sources: Array) -> Array:
 
 
 def moves_as_bytes(dtype: np.dtype[Any]) -> bool:
-    """Return whether an element consists of its bytes, and is not a reference to an object."""
+    """Return whether an element consists of its bytes, rather than references to objects."""
     return not (dtype.hasobject or dtype.char == "T")
 
 
@@ -327,9 +327,9 @@ def assert_same_elements(actual: object, desired: Array) -> None:
 
 
 def assert_taken(out: Array, before: bytes, desired: Array) -> None:
-    """Raise AssertionError unless `out` has taken a result, and kept the bytes between fields.
+    """Raise AssertionError unless `out` holds a result and kept the bytes between fields.
 
-    `before` are the `element_bytes` of `out` before the call. The padding of a long double may have
+    `before` are the `element_bytes` of `out` before the call. The padding of long doubles may have
     any value.
     """
     if not moves_as_bytes(desired.dtype) or not desired.dtype.itemsize:
@@ -347,7 +347,7 @@ def assert_taken(out: Array, before: bytes, desired: Array) -> None:
 
 
 def byte_roles(dtype: np.dtype[Any]) -> Array:
-    """Return for each byte of an element whether it belongs to a "field", or is a "gap"."""
+    """Return for each byte of an element whether it belongs to a "field" or is a "gap"."""
     base, shape = dtype.subdtype or (dtype, ())
     roles = np.full(base.itemsize, "field" if base.names is None else "gap", "U5")
     if base.char in "gG" and np.finfo(base).nmant == 63:  # 10 of 16 bytes
@@ -380,7 +380,7 @@ def assert_same_numbers(actual: object, desired: Array) -> None:
         return
     nan = desired != desired  # noqa: PLR0124 - what a NaN is
     np.testing.assert_array_equal(actual != actual, nan, strict=True)  # noqa: PLR0124
-    if desired.dtype.char == "g":  # some of its bytes hold nothing
+    if desired.dtype.char == "g":  # some of its bytes are unused
         np.testing.assert_array_equal(actual[~nan], desired[~nan], strict=True)
         np.testing.assert_array_equal(np.signbit(actual[~nan]), np.signbit(desired[~nan]))
     else:
@@ -390,7 +390,7 @@ def assert_same_numbers(actual: object, desired: Array) -> None:
 
 
 def assert_same_form(actual: object, desired: Array) -> Array:
-    """Return `actual` if it is a plain array of the shape and dtype of `desired`."""
+    """Return `actual` if it is a base-class array with the shape and dtype of `desired`."""
     assert type(actual) is np.ndarray, f"a {type(actual).__name__} is no plain array"
     assert actual.shape == desired.shape, f"shape {actual.shape} is not {desired.shape}"
     assert actual.dtype == desired.dtype, f"dtype {actual.dtype} is not {desired.dtype}"

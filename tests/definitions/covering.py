@@ -1,8 +1,9 @@
-"""Calls in which every pair of options meets: covering arrays, and a call for each row of one.
+"""Calls in which every pair of options occurs together: covering arrays, with a call for each row.
 
-A draw rarely makes three options meet. `cover` enumerates pairs, and triples of the options named
-`together`; `covering_calls` makes a call of each row. Numbers and sizes that no option decides are
-drawn anew by each seed. A new option is one entry of `options_of`, and reaches every adapter.
+Random draws rarely combine three particular options. `cover` enumerates pairs, and triples of the
+options named `together`; `covering_calls` makes a call for each row. Numbers and sizes that no
+option determines are drawn anew for each seed. A new option is one entry of `options_of` and
+reaches every adapter.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ if TYPE_CHECKING:
 
 FUNCTIONS = tuple(MODES)
 
-#: How many elements the axes of a call have; those that are not named have two to four.
+#: Sizes of axes; unnamed axes have two to four elements.
 SIZES = ("several", "one indexed", "one other", "one point", "no point", "no other")
-#: How the places of a call repeat.
+#: How the targets of a call repeat.
 PLACES = ("any", "few", "one place", "rising")
 CHUNKINGS = ("whole", "first axis", "last axis", "all axes")
 DTYPES = ("f4", "f8", "i4", "u1", "i8", "F", "?", ">f8")
@@ -86,7 +87,7 @@ def cover(
         for option in rng.permutation(len(names)):
             if option not in group:
                 changed = np.repeat(row[np.newaxis], counts[option], axis=0)
-                # Where nothing is missing, the usual values, which come first, hide no others.
+                # If no pair is missing, use the defaults, which come first.
                 usual = rng.integers(0, 2) == 0
                 changed[:, option] = (
                     np.arange(len(changed)) if usual else rng.permutation(len(changed))
@@ -125,7 +126,7 @@ def options_of(function: str) -> dict[str, tuple[Any, ...]]:
     if function != "gather_ranges":
         options["points"] = (1, 2, 0)
     if function.endswith("_elements"):
-        options["fewer"] = (False, True)  # of the axes that indices do not address
+        options["fewer"] = (False, True)  # of the axes that are not indexed
         del options["points"]
     if function == "gather_windows":
         options["modes differ"] = (False, True)
@@ -160,7 +161,7 @@ def compare_covering_calls(
     together: Sequence[str] = (),
     **options: Sequence[Any],
 ) -> None:
-    """Compare each of the `covering_calls`; a failure names the row and the call."""
+    """Compare each of the `covering_calls`; a failure shows the row and the call."""
     for row, call in covering_calls(random, function, together, **options):
         try:
             compare(row, call)
@@ -170,14 +171,14 @@ def compare_covering_calls(
 
 
 def make_call(random: Random, function: str, row: Row) -> PublicCall:
-    """Return a call with the options of a row; the rest is drawn."""
+    """Return a call with the options of a row; the rest is random."""
     mode, options = row["mode"], {}
     reduction = row.get("reduction")
     dtype = np.dtype(row["dtype"])
     if reduction not in (None, "none") and not has_reduction(dtype, reduction):
         dtype = np.dtype(random.choice(("f4", "f8", "i4")))
     if mode == "filled":
-        # Of floats a number, whose bits every library keeps; an array keeps padding.
+        # A number for floats, whose bits every library keeps; an array keeps padding.
         has_padding = dtype.char in "gG"
         number = kind_of(dtype) in ("f", "c") and not has_padding
         fill = dtype.type(7.5) if number else distinct((3,), dtype)[[2]].reshape(())
@@ -220,7 +221,7 @@ def make_call(random: Random, function: str, row: Row) -> PublicCall:
 
 
 def has_reduction(dtype: np.dtype[Any], reduction: str) -> bool:
-    """Return whether elements of a dtype are combined by a reduction other than "none"."""
+    """Return whether a dtype supports a reduction other than "none"."""
     kind = kind_of(dtype)
     return kind != "" and (kind, reduction) not in (("b", "mean"), ("c", "min"), ("c", "max"))
 
@@ -228,11 +229,11 @@ def has_reduction(dtype: np.dtype[Any], reduction: str) -> bool:
 def _shapes(
     random: Random, function: str, row: Row, options: Row
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Return the shapes of data, of the addressed axes, of index tuples, and of the updates."""
+    """Return the shapes of data, of the indexed axes, of index tuples, and of updates."""
     sizes = row["sizes"]
 
     def axes(count: int, kind: str) -> tuple[int, ...]:
-        # More points than other places: some repeat, and have others in between.
+        # More points than positions: some repeat, with others in between.
         low, high = (3, 5) if kind == "point" and function in SCATTERS else (2, 4)
         drawn = [random.randint(low, high) for _ in range(count)]
         if sizes == f"one {kind}":
@@ -261,7 +262,7 @@ def _shapes(
         return shape, addressed, places, ()
     places_along = axes(1, "point")
     others = [*before, *behind]
-    if row["fewer"]:  # of each axis at least one, where it has several
+    if row["fewer"]:  # at least one for each axis that has several
         others = [random.randint(min(1, n), max(n - 1, min(1, n))) for n in others]
     places = (*others[:axis], places_along[0] * random.choice((1, 3)), *others[axis:])
     return shape, addressed, places, places
@@ -270,7 +271,7 @@ def _shapes(
 def _places(
     rng: np.random.Generator, repeat: str, shape: tuple[int, ...], sizes: Sequence[int]
 ) -> Array:
-    """Return positions on axes of these `sizes`, which repeat as `PLACES` says.
+    """Return positions on axes of these `sizes`, with duplicates according to `PLACES`.
 
     The last axis of the result has a position for each size.
     """
@@ -295,14 +296,14 @@ def _index_values(
     size: int,
     dtype: np.dtype[Any],
 ) -> Array:
-    """Return index values for an axis of `size`, some negative or out of bounds as the row says."""
+    """Return indices for an axis of `size`, some negative or out of bounds as the row requires."""
     shape = values.shape
     if row["signs"] != "front" and dtype.kind == "i":
         negative = rng.random(shape) < 0.5 if row["signs"] == "both" else True
         values = np.where(negative, values - size, values)
     values, strays = values.astype(dtype), np.array(stray_values(size, dtype), dtype)
     if row["strays"] and strays.size:
-        # Most are near the bounds, where a wrong comparison shows; others lose bits.
+        # Most are near the bounds, to reveal wrong comparisons; others reveal lost bits.
         near = strays[np.abs(strays.astype("f8")) <= 3 * size + 2]
         some = near if near.size and random.randrange(3) else strays
         one_in = 2 if mode != "raise" else 6
@@ -313,7 +314,7 @@ def _index_values(
 def _numbers(
     rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any], factor: bool
 ) -> Array:
-    """Return elements whose sum or product shows the order in which they were combined."""
+    """Return elements whose sum or product reveals the order in which they were combined."""
     if kind_of(dtype) in "bi":
         low, high = (0, 2) if kind_of(dtype) == "b" else (1, 100)
         return rng.integers(low, high, shape).astype(dtype)
@@ -327,7 +328,7 @@ def _numbers(
 def _of_windows_or_ranges(
     random: Random, function: str, row: Row, dtype: np.dtype[Any], options: Row
 ) -> PublicCall:
-    """Return a call of windows, or of ranges."""
+    """Return a call with windows or ranges."""
     rng = random_generator(random)
     mode, index_dtype = options["mode"], np.dtype(row["index dtype"])
     sizes = row["sizes"]
@@ -391,7 +392,7 @@ def _of_windows_or_ranges(
 
 
 def chunks_of(random: Random, shape: Sequence[int], chunking: str) -> tuple[tuple[int, ...], ...]:
-    """Return the sizes of chunks along every axis, of which all or one are cut in two to four."""
+    """Return chunk sizes along every axis; all axes, or one, are cut into two to four chunks."""
     last = len(shape) - 1
     cut = {"whole": (), "first axis": (0,), "last axis": (last,)}.get(chunking, range(last + 1))
     chunks = []

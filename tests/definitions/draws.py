@@ -1,7 +1,7 @@
 """Draw calls: small ones for the plain loops, large ones that threads share, and wild numbers.
 
-`draw_call` takes every choice from a `random.Random`. ``Random(seed)`` draws the same call again;
-`tests.definitions.strategies` passes one whose choices Hypothesis makes, and shrinks on failure.
+`draw_call` makes every choice with a `random.Random`. ``Random(seed)`` draws the same call again;
+`tests.definitions.strategies` passes one whose choices Hypothesis makes and shrinks on failure.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ Array = NDArray[Any]
 
 
 class Size(StrEnum):
-    """How large the arrays of a call are, and what numbers they hold."""
+    """The size of the arrays of a call, and the kind of numbers in them."""
 
     SMALL = "small"  # at most five axes of at most five elements
-    BORDER = "border"  # sizes, rows and widths of `draw_size`: where code takes another way
-    LARGE = "large"  # 20,000 to 300,000 index tuples; fewer if each names a long row
-    WILD = "wild"  # as small; numbers that overflow, underflow, divide by zero or are NaN
+    BORDER = "border"  # sizes, rows and widths of `draw_size`: at thresholds of the code
+    LARGE = "large"  # 20,000 to 300,000 index tuples; fewer if each selects a long row
+    WILD = "wild"  # small; numbers that overflow, underflow, divide by zero or are NaN
 
 
-# Modes, reductions and kinds of numbers are written out: one that the package drops is missed.
+# Modes, reductions and kinds of numbers are listed here, so that a missing one is noticed.
 MODES = {
     "gather_nd": ("raise", "wrap", "clip", "fill"),
     "gather_elements": ("raise", "wrap", "clip", "fill"),
@@ -53,7 +53,7 @@ FUNCTIONS = (*MODES, *GRADIENTS)
 REDUCTIONS = ("none", "add", "sub", "mul", "min", "max", "mean")
 _NOT_OF = {"b": ("mean",), "i": (), "f": (), "c": ("min", "max"), "": REDUCTIONS[1:]}
 
-#: Most calls copy something; some have empty axes, and some have entries out of bounds.
+#: Most calls copy something; some have empty axes or out-of-bounds entries.
 FLAVOURS = ("value",) * 6 + ("empty",) * 4 + ("stray",) * 2
 
 #: The dtypes of indices, in both byte orders.
@@ -94,15 +94,15 @@ _SPECIAL = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan)
 _WILD = (1e38, -1e38, 3e38, np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, 60000.0, -60000.0)
 
 _SIDES = (7, 300, 5_000, 60_000, 400_000)
-_MOST = 2**18  # elements of an array of a call of `Size.BORDER`
+_MOST = 2**18  # elements of an array in calls of `Size.BORDER`
 
-#: Sizes at which code takes another way: of buffers, tiles and tables, which are powers of two or
+#: Sizes at thresholds of the code: of buffers, tiles and tables, which are powers of two or
 #: three times as long, and of chunks whose reciprocal, times their length, is less than 1.
 _POWERS = tuple(factor * 2**bits for bits in range(1, 21) for factor in (1, 3))
 _ROUNDED = tuple(size for size in range(1, 1000) if size * (1 / size) < 1)
 
 ANY_LAYOUT = (*LAYOUTS, "C", "mixed")
-#: Layouts in which no two elements share memory: for arrays whose entries have to fit each other.
+#: Layouts in which no two elements share memory, for arrays with interdependent entries.
 UNSHARED = tuple(name for name in ANY_LAYOUT if not name.startswith("stride 0"))
 _BORDER_LAYOUTS = (
     *ANY_LAYOUT,
@@ -118,7 +118,7 @@ _BORDER_LAYOUTS = (
 )
 _LARGE_LAYOUTS = ("C", "C", "F", "negative strides", "every second", "unaligned")
 
-#: How n index tuples are spread over so many places.
+#: How n index tuples are distributed over a number of targets.
 SKEWS: dict[str, Callable[[np.random.Generator, int, int], Array]] = {
     "uniform": lambda rng, n, places: rng.integers(0, places, n),
     "most on the last line": lambda rng, n, places: np.where(
@@ -140,7 +140,7 @@ SKEWS: dict[str, Callable[[np.random.Generator, int, int], Array]] = {
 
 
 def kind_of(dtype: np.dtype[Any]) -> str:
-    """Return b, i, f or c for booleans, integers, floats and complex numbers; "" for the rest."""
+    """Return "b", "i", "f" or "c" for bool, integer, float and complex dtypes; "" otherwise."""
     if dtype.isbuiltin == 2:  # of ml_dtypes
         return _KINDS_OF_ML.get(dtype.name, "f")
     return _KINDS.get(dtype.kind, "")
@@ -171,7 +171,7 @@ def distinct(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         for k, value in enumerate(values):
             array[k] = value
         return array.reshape(shape)
-    # An odd factor makes k -> k * factor one-to-one in every number of bytes.
+    # An odd factor makes k -> k * factor a bijection for every number of bytes.
     numbers = (np.arange(size, dtype="<u8") + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     stored = np.resize(numbers.view(np.uint8).reshape(size, 8).T, (max(width, 1), size)).T
     return np.ndarray(shape, dtype, bytearray(stored[:, :width].tobytes() or b"\0"))
@@ -188,7 +188,7 @@ def numbers(
     rng = np.random.default_rng(seed)
     kind = kind_of(dtype)
     if dtype.isbuiltin == 2 and dtype.itemsize == 1:
-        # By value: several bytes may hold the same number of less than eight bits.
+        # By value: several bytes may represent the same number of less than 8 bits.
         values = np.arange(256, dtype=np.uint8).view(dtype).astype(np.float64).astype(dtype)
         return values[rng.integers(0, 256, (*shape, 1))][..., 0]
     if kind == "c":
@@ -207,7 +207,7 @@ def numbers(
     exponents = rng.integers(-30, 16, shape)
     if inexact:
         small = np.zeros(shape, bool)
-        least = max(int(ml_dtypes.finfo(dtype).minexp), -1022)  # of long doubles: of doubles
+        least = max(int(ml_dtypes.finfo(dtype).minexp), -1022)  # doubles for long doubles
         exponents = np.where(rng.random(shape) < 0.5, least, exponents)
     wide = np.where(small, rng.integers(-4, 5, shape), rng.standard_normal(shape))
     wide = wide * np.exp2(np.where(small, 0, exponents))
@@ -217,12 +217,12 @@ def numbers(
 
 
 def floats(rng: np.random.Generator, shape: int | tuple[int, ...], char: Any = "f") -> Array:
-    """Return numbers whose sums depend on the order of addition, in every bit."""
+    """Return numbers whose sums depend on the order of addition in every bit."""
     return (rng.standard_normal(shape) * np.exp2(rng.integers(-8, 8, shape))).astype(char)
 
 
 def _ordered(rng: np.random.Generator, shape: Any, dtype: np.dtype[Any], factor: bool) -> Array:
-    """Return elements whose sum, or product, shows the order in which they were combined."""
+    """Return elements whose sum or product reveals the order in which they were combined."""
     kind = kind_of(dtype)
     if kind == "b":
         return rng.random(shape) < 0.5
@@ -230,9 +230,9 @@ def _ordered(rng: np.random.Generator, shape: Any, dtype: np.dtype[Any], factor:
         bounds = np.iinfo(dtype)
         native = dtype.newbyteorder("=")
         whole = rng.integers(bounds.min, bounds.max, shape, native, endpoint=True)
-        return (whole | 1 if factor else whole).astype(dtype)  # a product of odd numbers is not 0
+        return (whole | 1 if factor else whole).astype(dtype)  # a product of odd numbers is never 0
     if kind == "c":
-        turns = np.array([1, -1, 1j, -1j])  # products of these are exact
+        turns = np.array([1, -1, 1j, -1j])  # products of these numbers are exact
         if factor:
             return turns[rng.integers(0, 4, shape)].astype(dtype)
         return (floats(rng, shape, "d") + 1j * floats(rng, shape, "d")).astype(dtype)
@@ -272,7 +272,7 @@ def arranged(random: Random, values: Array, layouts: Sequence[str] = ANY_LAYOUT)
 def arranged_in(
     random: Random, memory: NDArray[np.uint8], shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> Array | None:
-    """Return a view near the beginning of `memory`, so that several overlap; None: no room."""
+    """Return a view at the beginning of `memory`, so that several overlap, or None if too large."""
     axes = list(range(len(shape)))
     random.shuffle(axes)
     steps = [random.choice((1, 1, 2, -1)) for _ in axes]
@@ -288,16 +288,16 @@ def arranged_in(
 
 
 def stray_values(size: int, dtype: np.dtype[Any]) -> list[int]:
-    """Return values that `dtype` holds and an axis of `size` does not."""
+    """Return values of `dtype` that are out of bounds for an axis of `size`."""
     low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
     far = [*range(size, size + 10), 2 * size, 3 * size + 1, -size - 1, -2 * size, -3 * size - 2]
-    for bits in (7, 8, 15, 16, 31, 32, 63, 64):  # values in bounds once a bit of them is lost
+    for bits in (7, 8, 15, 16, 31, 32, 63, 64):  # values that are in bounds after losing a bit
         far += [sign * 2**bits + near for sign in (1, -1) for near in (-1, 0, size - 1)]
     return [value for value in far if low <= value <= high and not -size <= value < size]
 
 
 def integers(random: Random, low: int, high: int, shape: int | tuple[int, ...]) -> Array:
-    """Return integers from `low` to `high`; a few are drawn one by one, so that each shrinks."""
+    """Return integers from `low` to `high`; a few are drawn individually, so that each shrinks."""
     if (count := int(np.prod(shape))) > 300:
         return random_generator(random).integers(low, high, shape, endpoint=True)
     values = [random.randint(low, high) for _ in range(count)]
@@ -330,7 +330,7 @@ def draw_size(random: Random, most: int, least: int = 0) -> int:
 
 
 def draw_chunk_shape(random: Random, shape: Sequence[int], most: int = 100) -> tuple[int, ...]:
-    """Return the shape of up to so many chunks, which may be longer than the array."""
+    """Return a chunk shape for at most so many chunks; chunks may be longer than the array."""
     chunk: list[int] = []
     for size in shape:
         longest = max(size, 1) * random.choice((1, 1, 1, 2))
@@ -367,7 +367,7 @@ def random_generator(random: Random) -> np.random.Generator:
 
 @dataclass(frozen=True, kw_only=True)
 class _Draw:
-    """What is known of a call before its shapes are drawn."""
+    """The properties of a call that are chosen before its shapes."""
 
     random: Random
     kind: str
@@ -376,10 +376,10 @@ class _Draw:
     flavour: str
     mode: str
     dtype: np.dtype[Any]  # of indices
-    skew: str | None  # how the index tuples of a large call are spread
-    count: int  # of index tuples, if large
-    size: int  # of the axes that indices address, if large
-    rest: tuple[int, ...]  # the shape of a slice, if large
+    skew: str | None  # the distribution of index tuples of a large call
+    count: int  # for large calls: of index tuples
+    size: int  # for large calls: of the indexed axes
+    rest: tuple[int, ...]  # for large calls: the shape of a slice
 
     def one_of(self, *choices: Any) -> Any:
         return self.random.choice(choices)
@@ -391,7 +391,7 @@ class _Draw:
         return self.random.randint(0 if self.flavour == "empty" else 1, 4)
 
     def points(self, outer: Sequence[int], least: Sequence[int] = (0,)) -> tuple[int, ...]:
-        """Return a shape of index tuples behind axes of data that are repeated in indices."""
+        """Return a shape of index tuples after the batch axes."""
         if self.large:
             return (max(self.count // max(prod(outer), 1), 1),)
         return tuple(self.side() for _ in range(self.random.randint(self.one_of(*least), 2)))
@@ -399,7 +399,7 @@ class _Draw:
     def axes(
         self, depths: Sequence[int], *outers: tuple[int, ...]
     ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """Return the sizes of axes before, of, and behind those that indices address."""
+        """Return the sizes of the axes before, among and after the indexed axes."""
         if self.large:
             outer = self.one_of(*outers)
             if self.border and outer:
@@ -420,7 +420,7 @@ class _Draw:
         return sizes[:before], sizes[before : before + depth], sizes[before + depth :]
 
     def sides(self, size: int, rank: int) -> tuple[int, ...]:
-        """Return sizes whose product is about `size`, none longer than the dtype can address."""
+        """Return sizes whose product is about `size`, none longer than the dtype can index."""
         sides: list[int] = []
         most = int(np.iinfo(self.dtype).max) + 1
         if self.border:
@@ -433,14 +433,14 @@ class _Draw:
         return tuple(sides)
 
     def places(self, shape: tuple[int, ...], sizes: tuple[int, ...]) -> list[Array]:
-        """Return positions on axes of these sizes: one array of `shape` for each axis."""
+        """Return positions on axes of these sizes, as an array of `shape` for each axis."""
         if self.skew is None:
             return [integers(self.random, 0, max(size - 1, 0), shape) for size in sizes]
         flat = SKEWS[self.skew](random_generator(self.random), prod(shape), prod(sizes))
         return [*np.unravel_index(flat.reshape(shape), sizes)] if sizes else []
 
     def values(self, places: Array, size: int) -> Array:
-        """Return index values: some count from the end of an axis, some are out of bounds."""
+        """Return indices, some of which are negative or out of bounds."""
         values = np.where(integers(self.random, 0, 1, places.shape), places - size, places)
         if self.mode == "wrap":
             values = values + size * integers(self.random, -2, 2, places.shape)
@@ -455,13 +455,13 @@ class _Draw:
         return values
 
     def held(self, values: Array, instead: Array) -> Array:
-        """Return `values` in the dtype of indices, or `instead` where it does not hold them."""
+        """Return `values` in the dtype of indices, or `instead` where it cannot represent them."""
         bounds = np.iinfo(self.dtype)
         fits = (values >= int(bounds.min)) & (values <= min(int(bounds.max), 2**63 - 1))
         return np.where(fits, values, instead).astype(self.dtype)
 
     def stacked(self, columns: Sequence[Array], shape: tuple[int, ...]) -> Array:
-        """Return index tuples of these columns; NumPy's `stack` changes the byte order."""
+        """Return index tuples from columns; NumPy's `stack` would change the byte order."""
         tuples = np.zeros((*shape, len(columns)), self.dtype)
         for c, column in enumerate(columns):
             tuples[..., c] = column
@@ -483,7 +483,9 @@ def _tuples(draw: _Draw, options: dict[str, Any]) -> Geometry:
         options["batch_dims"] = len(outer)
     shape = (*outer, *draw.points(outer, (0,) if gathers else (1, 1, 0)))
     columns = draw.places(shape, indexed)
-    if draw.skew is None and prod(shape) and draw.often():  # or few small tuples would meet
+    if (
+        draw.skew is None and prod(shape) and draw.often()
+    ):  # otherwise few small tuples would coincide
         begin = draw.random.randrange(prod(shape))
         for column in columns:
             column.reshape(-1)[begin:] = column.flat[0]
@@ -533,7 +535,7 @@ def _windows(draw: _Draw, options: dict[str, Any]) -> Geometry:
         sizes = tuple(size + 4 for size in draw.sides(draw.size, depth))
     else:
         rank = draw.random.randint(1, 4)
-        longest = 5 if rank < 3 else 3  # the loops take long for large windows of many axes
+        longest = 5 if rank < 3 else 3  # the loops are slow for large windows with many axes
         depth = draw.random.randint(0, rank)
         sizes = tuple(draw.random.randint(1, longest) for _ in range(rank))
         sizes, inner = sizes[:depth], sizes[depth:]
@@ -573,7 +575,7 @@ def _ranges(draw: _Draw, options: dict[str, Any]) -> Geometry:
     longest = size if draw.mode == "raise" else size + 9
     usual = draw_size(draw.random, 70) if draw.border else 9
     lengths = integers(draw.random, 0, min(usual, longest), count)
-    if count and draw.large and draw.random.randrange(3) == 0:  # one of them has most of the work
+    if count and draw.large and draw.random.randrange(3) == 0:  # one of them does most of the work
         lengths[draw.random.randrange(count)] = min(total, size)
     (starts,) = draw.places((count,), (size,))
     if draw.mode == "raise":

@@ -1,4 +1,4 @@
-"""Floating-point environments: how a thread rounds, and whether it flushes subnormal numbers."""
+"""Floating-point environments: the rounding mode of a thread, and whether it flushes subnormals."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 
-_MXCSR = 28  # its offset in fenv_t of the C library on x86-64
-ROUNDING = {"down": 0x400, "up": 0x800, "towards zero": 0xC00}  # as in fenv.h
-FLUSHING = {"flush to zero": 0x8000, "denormals are zero": 0x40, "both": 0x8040}  # bits of MXCSR
+_MXCSR = 28  # its offset in glibc's fenv_t on x86-64
+ROUNDING = {"down": 0x400, "up": 0x800, "towards zero": 0xC00}  # from fenv.h
+FLUSHING = {"flush to zero": 0x8000, "denormals are zero": 0x40, "both": 0x8040}  # MXCSR bits
 ENVIRONMENTS = (*ROUNDING, *FLUSHING)
 
 _LIBRARY = ctypes.CDLL(ctypes.util.find_library("m")) if sys.platform != "win32" else None
@@ -21,7 +21,7 @@ _LIBRARY = ctypes.CDLL(ctypes.util.find_library("m")) if sys.platform != "win32"
 
 @contextmanager
 def environment(name: str | None) -> Iterator[None]:
-    """Give this thread an environment for a while; None: leave it the one that it has."""
+    """Set the environment of this thread temporarily; None leaves it unchanged."""
     if name is None:
         yield
         return
@@ -41,12 +41,12 @@ def environment(name: str | None) -> Iterator[None]:
 
 
 def is_known() -> bool:
-    """Return whether fenv_t of this machine holds the register that flushes subnormal numbers."""
+    """Return whether fenv_t of this machine contains the register that flushes subnormals."""
     return sys.platform == "linux" and platform.machine() == "x86_64"
 
 
 def current() -> bytes:
-    """Return how this thread rounds, and the register without the flags of past exceptions."""
+    """Return the rounding mode of this thread, and the register without exception flags."""
     now = ctypes.create_string_buffer(64)
     _LIBRARY.fegetenv(now)
     (register,) = struct.unpack_from("I", now, _MXCSR)
@@ -54,7 +54,7 @@ def current() -> bytes:
 
 
 def draw_environment(random: Random, one_in: int = 6) -> str | None:
-    """Return another environment than the default for one in so many calls, if any is known."""
+    """Return a non-default environment in one of several calls, if any is known."""
     if not is_known():
         return None
     return random.choice((*(None,) * (one_in - 1), random.choice(ENVIRONMENTS)))

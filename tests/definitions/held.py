@@ -1,8 +1,9 @@
-"""What a dtype holds of a number, by exact arithmetic: the definition for fill values and updates.
+"""The values that a dtype can represent: the definition for fill values and updates.
 
-A number is held exactly, or rounded to one of its two neighbours by a dtype of floats or of complex
-numbers; nothing that is finite becomes infinite, and nothing becomes another kind of number. All
-else is a `DTypeError`. `CLASSES` and `element` draw numbers of every class, and of every dtype.
+It uses exact arithmetic. A number is represented exactly, or rounded to one of its two neighbors by
+float and complex dtypes. Finite numbers never become infinite, and kinds of numbers never change.
+Anything else is a `DTypeError`. `CLASSES` and `element` draw numbers of every class and every
+dtype.
 """
 
 import math
@@ -23,10 +24,10 @@ COMPLEX = {"complex64": "float32", "complex128": "float64", "clongdouble": "long
 
 @dataclass(frozen=True)
 class Floats:
-    """A format of floats as its specification has it."""
+    """A floating-point format according to its specification."""
 
-    digits: int  # binary ones of a number that is not subnormal, with the first
-    least: int  # the exponent of the least such number
+    digits: int  # binary digits of a normal number, including the first
+    least: int  # the exponent of the least normal number
     greatest: Fraction
     has_infinity: bool = True
     has_nan: bool = True
@@ -35,7 +36,7 @@ class Floats:
 
 
 def _ieee(digits, bits_of_exponent):
-    """Return a format in the manner of IEEE 754."""
+    """Return a format in the style of IEEE 754."""
     bias = 2 ** (bits_of_exponent - 1) - 1
     return Floats(digits, 1 - bias, (2 - Fraction(2) ** (1 - digits)) * Fraction(2) ** bias)
 
@@ -81,16 +82,16 @@ def is_integer(name):
 
 
 def _kind(value):
-    """Return which of b, i, f and c a number of Python is."""
+    """Return "b", "i", "f" or "c" for a Python number."""
     if isinstance(value, bool):
         return "b"
     return "i" if isinstance(value, int) else "c" if isinstance(value, complex) else "f"
 
 
 def is_held(value, name, *, same_kind=False):
-    """Return whether a dtype holds a number of Python, None where both are right.
+    """Return whether a dtype can represent a Python number, or None if both answers are allowed.
 
-    With `same_kind`, as for updates, booleans are no numbers and floats no integers.
+    With `same_kind`, as for updates, booleans are not numbers, and floats are not integers.
     """
     kind = "b" if name == "bool" else "i" if is_integer(name) else "c" if name in COMPLEX else "f"
     source = _kind(value)
@@ -119,7 +120,7 @@ def is_held(value, name, *, same_kind=False):
             return None if 0 < exact < floats.greatest * Fraction(21, 20) else False
         return True if _neighbours(exact, floats) == {exact} else None
     if name == "longdouble" and Fraction(_nearest_double(exact)) != exact:
-        return None  # some numbers come by a float64, and are refused if that is not exact
+        return None  # some numbers are converted through float64, and refused if that is inexact
     if abs(exact) <= floats.greatest:
         return True
     return None if abs(exact) < floats.greatest * Fraction(21, 20) else False
@@ -133,7 +134,7 @@ def _nearest_double(exact):
 
 
 def _neighbours(exact, floats):
-    """Return the absolute value of a number if a format has it, or else what is on both sides."""
+    """Return the absolute value of a number if the format has it, otherwise its two neighbors."""
     exact = abs(exact)
     if not exact:
         return {exact}
@@ -145,7 +146,7 @@ def _neighbours(exact, floats):
 
 
 def python_number(scalar, name):
-    """Return a scalar of a dtype as a number of Python, exactly."""
+    """Return a scalar of a dtype as an exact Python number."""
     if name == "bool" or is_integer(name):
         return bool(scalar) if name == "bool" else int(scalar)
     if name in COMPLEX:
@@ -156,7 +157,7 @@ def python_number(scalar, name):
 
 
 def assert_is(scalar, value, name):
-    """Raise AssertionError unless a scalar of a dtype is `value`, or a float next to it."""
+    """Raise AssertionError unless a scalar of a dtype is `value` or an adjacent float."""
     if name in COMPLEX:
         assert_is(scalar.real, value.real, COMPLEX[name])
         assert_is(scalar.imag, value.imag if _kind(value) == "c" else 0, COMPLEX[name])
@@ -178,9 +179,9 @@ def assert_is(scalar, value, name):
 
 
 def check(make, value, name, *, same_kind=False):
-    """Compare the element that `make` returns, or that it raises DTypeError, with the definition.
+    """Compare the element that `make` returns, or its DTypeError, with the definition.
 
-    Returns the text of the error, if there was one.
+    Return the text of the error, if any.
     """
     expected = is_held(value, name, same_kind=same_kind)
     error = None
@@ -198,9 +199,9 @@ def check(make, value, name, *, same_kind=False):
 
 
 def near_bounds(name):
-    """Return numbers one step on either side of each bound of a dtype, and the name of their own.
+    """Return numbers on either side of each bound of a dtype, with the names of their dtypes.
 
-    They are integers and decimals, whose name is "", and floats of every width of NumPy.
+    They are integers and decimals, whose name is "", and NumPy floats of every width.
     """
     if is_integer(name):
         ends = bounds(name)
@@ -213,7 +214,7 @@ def near_bounds(name):
     for source in ("float16", "float32", "float64", "longdouble"):
         kind = np.dtype(source).type
         with np.errstate(over="ignore"):
-            most = min(FLOATS[source].greatest, 2**1024)  # Python refuses texts of longer integers
+            most = min(FLOATS[source].greatest, 2**1024)  # Python does not format longer integers
             at = [kind(int(end)) for end in ends if abs(end) <= most]
             at = [np.nextafter(each, kind(to)) for each in at for to in (-np.inf, each, np.inf)]
         found += [(each, source) for each in at]
@@ -229,7 +230,7 @@ def _near_greatest(rng):
     return min(exact, Fraction(2) ** 1023)
 
 
-#: A number of Python of each class, by an instance of `random.Random`.
+#: A Python number of each class, from a `random.Random`.
 CLASSES = {
     "boolean": lambda rng: rng.random() < 0.5,
     "small integer": lambda rng: rng.randint(-9, 17),
@@ -252,7 +253,7 @@ CLASSES = {
     "ratio": lambda rng: Fraction(rng.randint(-9, 9), rng.choice((1, 2, 3))),
 }
 
-#: What is no number, in all of the forms that somebody might pass.
+#: Non-numbers in all forms that someone might pass.
 NO_NUMBERS = (
     *("", "a", "1", b"1", "nan", (1, 2), [1], object(), np.ma.masked, {}, set()),
     *(np.datetime64(1, "D"), np.timedelta64(1, "s"), np.datetime64("NaT", "s"), np.array([1])),
@@ -261,8 +262,8 @@ NO_NUMBERS = (
 )
 
 
-# Every function that has a fill value, by a call whose one element is outside, and those that have
-# updates, by a call with one update.
+# Every function with a fill value, in a call with one out-of-bounds element, and every function
+# with updates, in a call with one update.
 OUTSIDE = {
     "gather_nd": ([[9]],),
     "gather_elements": ([9],),
@@ -274,14 +275,14 @@ ONE = {"scatter_nd": [[1]], "scatter_elements": [1]}
 
 
 def element(name, rng):
-    """Return a scalar of a dtype: small, anywhere in its range, an end, infinite or NaN."""
+    """Return a scalar of a dtype: small, random, extreme, infinite or NaN."""
     if is_integer(name) and rng.random() < 0.3:
         return np.array(rng.choice(bounds(name))).astype(dtype_of(name))[()]
     return numbers((1,), dtype_of(name), rng.randrange(2**32))[0]
 
 
 def forms(value):
-    """Return a number of Python in the forms in which it can be passed; the first is its own."""
+    """Return a Python number in all forms in which it can be passed, starting with its own."""
     array = np.array(value)
     objects = np.array(None)
     objects[()] = value

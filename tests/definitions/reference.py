@@ -1,8 +1,8 @@
-"""The definitions as plain loops: the oracle of the tests.
+"""The definitions as plain loops: the reference for the tests.
 
-Nothing here is fast, and nothing here calls the engine. Each function is the defining
-equation of its operator, read one position at a time with Python integers. Callers pass
-arguments that fit; the functions check index values and nothing else.
+The functions are slow and do not use the package. Each implements the defining equation of its
+operator, one position at a time, with Python integers. Arguments must be valid except for indices,
+which are checked.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Reduction = Literal["none", "add", "sub", "mul", "min", "max", "mean"]
 
 
 def resolve(value: int, size: int, mode: Mode) -> int | None:
-    """Return the position on an axis of `size` that `value` names, or None to fill or drop it.
+    """Return the position on an axis of `size` that `value` selects, or None to fill or drop it.
 
     Raises
     ------
     IndexError
-        The value is out of bounds, and `mode` is "raise".
+        If the value is out of bounds and `mode` is "raise".
     """
     if mode == "wrap" and size:
         return value % size
@@ -75,7 +75,7 @@ def gather(
     mode: Mode = "raise",
     fill_value: Any = 0,
 ) -> Array:
-    """``out[o, p, s] = data[o, indices[o[:b], p], s]``: whole slices along one axis."""
+    """``out[o, p, s] = data[o, indices[o[:b], p], s]``: whole slices along an axis."""
     axis %= data.ndim
     batch_dims %= max(indices.ndim, 1) if batch_dims < 0 else batch_dims + 1
     outer, inner = data.shape[:axis], data.shape[axis + 1 :]
@@ -97,12 +97,12 @@ def gather_windows(
 ) -> Array:
     """``out[(*p, *w, *s)] = data[(*(starts[p] + w), *s)]``, element by element.
 
-    `mode` is one for all axes of a window, or one for every axis.
+    `mode` applies to all axes of a window, or is a sequence with a mode for each axis.
 
     Raises
     ------
     IndexError
-        A window sticks out of data, and `mode` does not allow for it.
+        If a window extends past the bounds of data and `mode` does not allow it.
     """
     modes = [mode] * len(window_shape) if isinstance(mode, str) else list(mode)
     rest = data.shape[len(window_shape) :]
@@ -125,7 +125,7 @@ def gather_windows(
 
 
 def _padded(position: int, size: int, mode: str) -> int:
-    """Return the position on an axis that padding by `mode` repeats at `position`."""
+    """Return the position on an axis that padding in `mode` repeats at `position`."""
     if mode == "wrap":
         return position % size
     if mode == "edge":
@@ -145,12 +145,12 @@ def gather_ranges(
     mode: Mode = "raise",
     fill_value: Any = 0,
 ) -> tuple[Array, Array]:
-    """``values[offsets[i] + n] = data[starts[i] + n]`` along one axis, position by position.
+    """``values[offsets[i] + n] = data[starts[i] + n]`` along an axis, position by position.
 
     Raises
     ------
     IndexError
-        A position lies outside of the axis, and `mode` is "raise".
+        If a position is out of bounds and `mode` is "raise".
     """
     lead: tuple[Any, ...] = (slice(None),) * (axis % data.ndim)
     size = data.shape[axis]
@@ -176,13 +176,13 @@ def gather_ranges(
 
 
 def combine(reduction: Reduction, old: Array, update: Array) -> Array:
-    """Return ``f(old, update)`` for arrays of one type: every element rounded to that type."""
+    """Return ``f(old, update)`` for arrays of a dtype, with every element rounded to that dtype."""
     with np.errstate(all="ignore"):
         if reduction == "none":
             return update
         if reduction in ("min", "max"):
             wins = update < old if reduction == "min" else update > old
-            # A value that differs from itself is a NaN.
+            # Only NaN differs from itself.
             return np.where((old == old) & (wins | (update != update)), update, old)  # noqa: PLR0124
         if reduction == "sub":
             return np.logical_xor(old, update) if old.dtype == bool else np.subtract(old, update)
@@ -197,7 +197,7 @@ def combine(reduction: Reduction, old: Array, update: Array) -> Array:
 
 
 def identity(reduction: Reduction, dtype: np.dtype[Any]) -> Any:
-    """Return what a reduction without elements gives, as a Python number."""
+    """Return the identity of a reduction as a Python number."""
     if reduction not in ("min", "max"):
         return {"add": 0, "sub": 0, "mul": 1, "mean": 0}[reduction]
     if dtype.kind == "b":
@@ -212,7 +212,7 @@ def identity(reduction: Reduction, dtype: np.dtype[Any]) -> Any:
 
 
 def mean(total: Any, count: int, dtype: np.dtype[Any]) -> Any:
-    """Return ``total / count``, in Python numbers where they hold it; integers rounded down."""
+    """Return ``total / count``, in Python numbers if possible; integers are rounded down."""
     if dtype.kind in "iu" or dtype.name.startswith(("int", "uint")):
         return int(total) // count
     if dtype.char == "g":
@@ -231,12 +231,12 @@ def scatter(
     reduction: Reduction,
     use_init_val: bool,
 ) -> Array:
-    """Apply updates one after the other, each to the slice at its position."""
+    """Apply updates one by one, each to the slice at its target."""
     out = data.copy()
     counts = np.zeros(data.shape, int)
     for position, update in named:
         starts = not use_init_val and reduction in ("add", "mean") and not np.any(counts[position])
-        if starts and data.dtype.name == "float8_e8m0fnu":  # it has no 0 that a sum starts from
+        if starts and data.dtype.name == "float8_e8m0fnu":  # it has no 0 to start a sum from
             out[position] = update
             counts[position] += 1
             continue
@@ -286,7 +286,7 @@ def scatter_elements(
     mode: Mode = "raise",
     use_init_val: bool = True,
 ) -> Array:
-    """``out[q] = f(out[q], updates[p])``, `q` being `p` with ``q[axis] = indices[p]``."""
+    """``out[q] = f(out[q], updates[p])``, where `q` is `p` with ``q[axis] = indices[p]``."""
     axis %= data.ndim
     named = []
     for p in np.ndindex(indices.shape):

@@ -1,4 +1,4 @@
-"""The draws of `tests.definitions.draws` as Hypothesis strategies: failures are shrunk."""
+"""The draws of `tests.definitions.draws` as Hypothesis strategies, so that failures shrink."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def arranged(values: draws.Array, *layouts: Any) -> st.SearchStrategy[draws.Arra
 
 @st.composite
 def overlapping_calls(draw: st.DrawFn, function: str) -> tuple[PublicCall, draws.Array]:
-    """Draw a call whose arrays, and `out`, lie in one piece of memory and mostly overlap."""
+    """Draw a call whose arrays, including `out`, lie in one block of memory and mostly overlap."""
     kind = np.dtype(draw(st.sampled_from(("i1", "u2", "i4", "i8", "c16"))))
     index_kind = np.dtype(draw(st.sampled_from(("i1", "u2", "i4", "i8"))))
     call = draw(calls(function, dtypes=[kind], index_dtypes=[index_kind]))

@@ -1,7 +1,7 @@
-"""Operators with a definition as plain loops of their texts, for the tests to compare with.
+"""Operators with custom definitions, as plain loops of their specifications.
 
-A function takes the inputs by their names and the attributes, and raises IndexError for an index
-that the text forbids.
+Each function receives the inputs by name and the attributes, and raises IndexError for an index
+that the specification forbids.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def gather_block_quantized(
     out = np.zeros((*shape[:along], *indices.shape, *shape[along + 1 :]), scales.dtype)
 
     def number(array, at):
-        """Return a number; the last axis of bytes has several a byte, the lowest bits first."""
+        """Return a number; the last axis of bytes packs several per byte, lowest bits first."""
         if not packed:
             return np.float32(array[at])
         factor = 8 // bits

@@ -1,7 +1,7 @@
 """The worked examples of the five published operator pages, as values.
 
-Each row names its page and the example's place on it. Where a page prints something that its own
-text contradicts, the row holds the truth and its `note` says what is printed.
+Each row names its page and the position of the example. If a page contradicts its own text, the row
+has the correct value and its `note` quotes the page.
 """
 
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ ONNX_ELEMENTS = "ONNX GatherElements"
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """One worked example of a page."""
+    """A worked example of a page."""
 
     page: str
     place: str
     data: object
     indices: object
     output: object
-    option: int = 0  # batch_dims of GatherND, axis of GatherElements
+    option: int = 0  # GatherND: batch_dims; GatherElements: axis
     dtype: str = "int64"
     note: str = ""
 
@@ -35,7 +35,7 @@ class Example:
 SQUARE = [[0, 1], [2, 3]]
 CUBE = [[[0, 1], [2, 3]], [[4, 5], [6, 7]]]
 
-# The examples that the ONNX pages and the contrib page share: data, indices, batch_dims, output.
+# Examples shared by the ONNX pages and the contrib page: data, indices, batch_dims, output.
 ONNX_EXAMPLES = {
     "Example 1": (SQUARE, [[0, 0], [1, 1]], 0, [0, 3]),
     "Example 2": (SQUARE, [[1], [0]], 0, [[2, 3], [0, 1]]),
@@ -51,7 +51,7 @@ ONNX_CODE = {
 
 
 def onnx_examples(page, versions):
-    """The rows of a page: `versions` maps the heading of a section to its last example."""
+    """Return the rows of a page; `versions` maps section headings to their last examples."""
     for version, last in versions.items():
         for number in range(1, last + 1):
             data, indices, batch_dims, output = ONNX_EXAMPLES[f"Example {number}"]
@@ -142,7 +142,7 @@ GATHER_ND = (
     ),
 )
 
-# data shape, indices shape, batch_dims, output shape of the IR layers that OpenVINO's page shows
+# data shape, indices shape, batch_dims and output shape of the IR layers on OpenVINO's page
 OPENVINO_LAYERS = {
     "layer 1": ((1000, 256, 10, 15), (25, 125, 3), 0, (25, 125, 15)),
     "layer 2": ((30, 2, 100, 35), (30, 2, 3, 1), 2, (30, 2, 3, 35)),

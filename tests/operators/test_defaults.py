@@ -1,7 +1,7 @@
-"""Every default of an attribute: as its text publishes it, and in calls that leave it out.
+"""Defaults of attributes: as published, and in calls that omit the attribute.
 
-All axes have different sizes, and data has three or more, so that another default is refused or
-gives another result. Models leave attributes out most often, so a model also runs each call.
+All axes have different sizes, and data has at least three, so that another default would be refused
+or give a different result. Models often omit attributes, so each call also runs in a model.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ AXIS = {"axis": 0}
 NONE = {"reduction": "none"}
 BLOCKS = {"bits": 4, "block_size": 128, "gather_axis": 0, "quantize_axis": 1}
 
-#: As the texts publish them; operators without attributes, and required attributes, are missing.
+#: As published; without required attributes and operators without attributes.
 DEFAULTS = {
     "ai.onnx GatherND": {12: BATCH_DIMS, 13: BATCH_DIMS},
     "ai.onnx GatherElements": {11: AXIS, 13: AXIS},
@@ -59,7 +59,7 @@ def test_defaults_match_onnxruntime():
         if (each.domain, each.name) == ("com.microsoft", "GatherBlockQuantized")
     )
     found = {
-        name: onnx.AttributeProto.FromString(each._default_value).i  # the only name that it has
+        name: onnx.AttributeProto.FromString(each._default_value).i  # its only name
         for name, each in schema.attributes.items()
     }
     assert found == BLOCKS
@@ -144,7 +144,7 @@ def test_model_without_attributes_uses_the_published_defaults(domain, name, vers
     model = helper.make_model(graph, opset_imports=imports, ir_version=10)
     given = dict(zip(names, inputs, strict=True))
     onnx = pytest.importorskip("ndgather.models.onnx")
-    is_converted = domain == "ai.onnx" and opset >= 7  # the first that convert takes
+    is_converted = domain == "ai.onnx" and opset >= 7  # the first that convert accepts
     for each in (model, *([onnx.convert(model, opset=24)] if is_converted else [])):
         found = onnx.run(each, given, runtime="reference")
         np.testing.assert_array_equal(found[result], wanted, strict=True)

@@ -1,4 +1,4 @@
-"""Operators with a definition of their own, by one that is made up: rows that are rolled."""
+"""Operators with custom definitions, tested with a made-up operator that rolls rows."""
 
 from __future__ import annotations
 

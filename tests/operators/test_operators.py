@@ -1,4 +1,4 @@
-"""Operators: found by name, called strictly, compared as data."""
+"""Operators: lookup by name, strict calls, comparison as data."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_message_names_the_operator_and_the_position():
     )
 
 
-# inference of types
+# type inference
 
 
 def test_infer_gives_the_type_of_data():
@@ -268,7 +268,7 @@ def test_bad_index_of_a_repeated_call_needs_one_core_call(name):
             op(data, bad, *updates)
     finally:
         sys.setprofile(None)
-    assert "slow_path.py" not in called  # which would ask the core again
+    assert "slow_path.py" not in called  # would call the core again
     assert str(later.value) == str(first.value)
     assert vars(later.value) == vars(first.value)
 
@@ -288,7 +288,7 @@ def test_strings_of_any_width_are_one_type(of_data, of_updates):
     cache = ndgather.operator("TensorScatter")
     for given, updates in ((["aaa", "b"], ["z"]), (["a", "b"], ["zzz"]), (["é", "b"], ["z"])):
         data, wanted = of_data(given), [given[0], updates[0]]
-        for _ in range(2):  # the second call is a known one
+        for _ in range(2):  # the second call is cached
             result = scatter(data, np.array([[1]]), of_updates(updates))
             assert result.tolist() == wanted
             assert result.dtype.kind == data.dtype.kind

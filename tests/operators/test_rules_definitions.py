@@ -1,4 +1,4 @@
-"""The rules of operators with a definition, and their results beside plain loops of their texts."""
+"""The rules of operators with custom definitions, and their results compared with plain loops."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ sides = st.integers(1, 4)
 
 
 def values(draw, shape, dtype="float32"):
-    """Return an array with the same values for the same drawn seed."""
+    """Return an array of random values that depend only on the drawn seed."""
     seed = draw(st.integers(0, 2**16))
     return np.random.default_rng(seed).integers(0, 100, shape).astype(dtype)
 
 
 def same(op, inputs, wanted, **named):
-    """Run an operator, and infer its result from types alone."""
+    """Run an operator, and compare the result with the type inferred from types alone."""
     np.testing.assert_array_equal(op(*inputs, **named), wanted, strict=True)
     types = [None if each is None else type_of(np.asarray(each)) for each in inputs]
     assert op.infer(*types, **named).outputs == (type_of(wanted),)
@@ -337,7 +337,7 @@ def test_gather_tree_is_inferred():
 
 @st.composite
 def quantized(draw):
-    """Draw a call with uint8, int4, uint4 or floats of 8 bits."""
+    """Draw a call with uint8, int4, uint4 or 8-bit floats."""
     dtype = draw(st.sampled_from(["uint8", "int4", "uint4", "float8_e4m3fn"]))
     packed = dtype == "uint8"
     rank = draw(st.integers(2 if packed else 1, 3))

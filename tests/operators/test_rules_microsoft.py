@@ -1,4 +1,4 @@
-"""Every rule of com.microsoft GatherND-1 has a test that is named after it."""
+"""A test for every rule of com.microsoft GatherND-1, named after the rule."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Every rule of the ONNX texts has a test that is named after it.
+"""A test for every rule of the ONNX specifications, named after the rule.
 
-The texts: https://github.com/onnx/onnx/blob/main/docs/Changelog.md
+Source: https://github.com/onnx/onnx/blob/main/docs/Changelog.md
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def gather(name, version):
 
 
 def indices_for(name, values):
-    """Indices into axis 0 of a rank-2 tensor, as the operator wants them."""
+    """Return indices into axis 0 of a rank-2 tensor in the form that the operator requires."""
     array = np.array(values, I64)
     return array.reshape(-1, 1) if name != "Gather" else array
 
@@ -132,7 +132,7 @@ def test_gather_nd_11_has_no_attributes():
 @pytest.mark.parametrize("value", [1.0, "1", True, None, [1]])
 def test_gather_nd_batch_dims_is_an_int(version, value):
     op = gather("GatherND", version)
-    if value is None:  # as if it were not given
+    if value is None:  # as if omitted
         assert op(ROWS, np.array([[1]]), batch_dims=value).shape == (1, 3)
         return
     with pytest.raises(errors.DTypeError, match=r"batch_dims = .* \(allowed: int\)"):
@@ -199,7 +199,7 @@ def test_gather_elements_ranks_are_equal(version):
         gather("GatherElements", version)(ROWS, np.array([0, 1]))
 
 
-# the batch rule and the depth
+# batch rule and depth
 
 
 @pytest.mark.parametrize("version", BATCHED)
@@ -337,7 +337,7 @@ def test_gather_elements_indices_may_have_any_size_along_axis(version):
     np.testing.assert_array_equal(taken, np.tile(ROWS[1], (5, 1)))
 
 
-# results: the examples of the texts
+# results: the published examples
 
 CUBE = np.arange(8).reshape(2, 2, 2)
 
@@ -485,7 +485,7 @@ SCATTERS = tuple(
 
 
 def scatter_row_1(name, version, data, updates, **named):
-    """Scatter the row `updates` to the second of the two rows of `data`."""
+    """Scatter the row `updates` to the second of two rows of `data`."""
     indices = np.array([[1]]) if name == "ScatterND" else np.ones((1, data.shape[1]), I64)
     return gather(name, version)(data, indices, updates, **named)
 

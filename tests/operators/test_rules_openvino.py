@@ -1,6 +1,6 @@
-"""Every rule of the OpenVINO texts has a test that is named after it.
+"""A test for every rule of the OpenVINO specifications, named after the rule.
 
-The texts: https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets.html
+Source: https://docs.openvino.ai/2025/documentation/openvino-ir-format/operation-sets.html
 """
 
 from __future__ import annotations

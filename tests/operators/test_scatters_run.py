@@ -1,4 +1,4 @@
-"""Scatter rows run: the examples of the texts, and random calls against plain loops."""
+"""Scatter operators: the published examples, and random calls compared with plain loops."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def place(row, indices, position, axis):
 
 
 def scattered(row, data, indices, updates, axis, reduction):
-    """The definition, read one update at a time."""
+    """Return the result by definition, one update at a time."""
     out = data.copy()
     lead = indices.shape[:-1] if row.kind is Kind.SCATTER_ND else indices.shape
     for position in np.ndindex(lead):
@@ -51,7 +51,7 @@ def scattered(row, data, indices, updates, axis, reduction):
 
 @st.composite
 def calls(draw, row):
-    """Draw a call that is allowed, its updates small integers so that any order is exact."""
+    """Draw a valid call; updates are small integers, so that any order is exact."""
     shape = tuple(draw(st.lists(st.integers(1, 3), min_size=1, max_size=3)))
     axis = draw(st.integers(0, len(shape) - 1))
     if row.kind is Kind.SCATTER_ND:

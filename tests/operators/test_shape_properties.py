@@ -1,4 +1,4 @@
-"""Inference and runs hold together, for every row of the table."""
+"""Inference and calls agree, for every row of the table."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ BY_TUPLE = {Kind.GATHER_ND, Kind.SCATTER_ND}
 
 @dataclass(frozen=True, kw_only=True)
 class Shapes:
-    """The shapes of the inputs of one call, in their order, and its options."""
+    """The input shapes of a call, in order, and its options."""
 
     tensors: tuple
     named: dict
@@ -49,7 +49,7 @@ class Shapes:
 
 @st.composite
 def calls(draw, row):
-    """Draw shapes and options for `row` that fit more often than not."""
+    """Draw shapes and options for `row` that are valid more often than not."""
     side = st.integers(0, 3) if draw(st.integers(0, 3)) == 0 else st.integers(1, 3)
     lowest_rank = row.input(Role.DATA).lowest_rank if row.domain == "ndgather" else 1
     data = tuple(draw(st.lists(side, min_size=lowest_rank, max_size=4)))
@@ -101,7 +101,7 @@ def inferred(op, tensors, named):
 
 
 def arrays(call):
-    """Return distinct data, indices that are in bounds where any are, and updates."""
+    """Return distinct data, indices that are in bounds if possible, and updates."""
     data = np.arange(np.prod(call.tensors[0], dtype=int), dtype=np.int32).reshape(call.tensors[0])
     indices = np.zeros(call.tensors[1], np.int64)
     return data, indices, *(np.ones(shape, np.int32) for shape in call.tensors[2:])
@@ -147,7 +147,7 @@ def test_result_matches_the_loops(op, data):
 
 
 def row_of(kind, data_rank, indices_rank, **ranges):
-    """Return the rules of a function of the package as a row; element types are not checked."""
+    """Return the rules of a public function as a row that does not check element types."""
     ranks = {Role.DATA: data_rank, Role.INDICES: indices_rank}
     ranks |= {Role.UPDATES: 0} if kind.scatters else {}
     along = "axis" in ranges and kind is not Kind.GATHER
@@ -211,7 +211,7 @@ def test_core_and_inference_agree(row, data):
 
 
 def admits(shape, sizes):
-    """Return whether `shape`, with unknown sizes, could be `sizes`."""
+    """Return whether `shape`, with unknown sizes, is compatible with `sizes`."""
     if shape is None:
         return True
     first = shape.first if isinstance(shape, RankAtLeast) else shape

@@ -1,4 +1,4 @@
-"""Shapes on which the inference of widely used tools goes wrong, and what is true."""
+"""Shapes for which the inference of widely used tools is wrong, and the correct shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes that are equal or bounded, ranks up to 64, and an axis that is an input."""
+"""Equal and bounded sizes, ranks up to 64, and axes given as inputs."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_equal_sizes_share_their_bounds(first):
     ],
 )
 def test_known_indices_raise_the_same_error_as_a_call(name, options, indices):
-    """With the first that is out of bounds, and how many of how many are."""
+    """The error names the first out-of-bounds index and the number of them."""
     function, values = operator(name), np.array(indices)
     if "batch_dims" in options:
         values = values[..., np.newaxis]

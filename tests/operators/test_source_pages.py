@@ -1,4 +1,4 @@
-"""The worked examples of the five published operator pages, and what else these say, as calls."""
+"""The worked examples and other statements of the five published operator pages, as calls."""
 
 import re
 
@@ -65,9 +65,9 @@ def test_openvino_layer_shape(layer):
 
 @pytest.mark.parametrize("batch_dims", [0, 1, 2])
 def test_batch_axes_are_coordinates_not_slices(batch_dims):
-    """GatherND 12 and 13 print ``data[0:b-1, ...]``: one coordinate for each batch axis is meant.
+    """GatherND 12 and 13 print ``data[0:b-1, ...]`` but mean a coordinate for each batch axis.
 
-    They also print ``data_shape[i]`` as the bound of ``indices[..., i]``, meant is axis ``b + i``.
+    They also print ``data_shape[i]`` as the bound of ``indices[..., i]`` but mean axis ``b + i``.
     """
     data = np.arange(3 * 2 * 5).reshape(3, 2, 5)
     lead = data.shape[:batch_dims]
@@ -82,21 +82,21 @@ def test_batch_axes_are_coordinates_not_slices(batch_dims):
 
 
 def test_depth_is_bounded_by_the_axes_after_the_batch():
-    """OpenVINO's page bounds the depth by data.rank; the batch axes have to be taken off."""
+    """OpenVINO's page bounds the depth by data.rank, without subtracting the batch axes."""
     data = np.arange(24).reshape(2, 3, 4)
     with pytest.raises(ndgather.errors.ShapeError, match=re.escape("(allowed: 0..2)")):
         ndgather.gather_nd(data, np.zeros((2, 3), int), batch_dims=1)
 
 
 def test_negative_indices_count_from_the_end():
-    """OpenVINO's page still says ``[0, s-1]``; the operator takes ``[-s, s-1]`` like ONNX."""
+    """OpenVINO's page still says ``[0, s-1]``; the operator accepts ``[-s, s-1]`` like ONNX."""
     data = np.array(SQUARE)
     np.testing.assert_array_equal(ndgather.gather_nd(data, [[-1, -2]]), [2], strict=True)
     np.testing.assert_array_equal(ndgather.gather_elements(data, [[-1, 0]]), [[2, 1]], strict=True)
 
 
 def test_off_axis_sizes_may_be_smaller():
-    """GatherElements leaves the off-axis sizes unstated; its equations allow smaller ones."""
+    """GatherElements does not specify the off-axis sizes; its equations allow smaller sizes."""
     data = np.arange(12).reshape(3, 4)
     actual = ndgather.gather_elements(data, [[2, 1], [0, 0]], axis=1)
     np.testing.assert_array_equal(actual, [[2, 1], [4, 4]], strict=True)

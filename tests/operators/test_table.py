@@ -1,4 +1,4 @@
-"""The rows of the table: held against the schemas that onnx ships, and to themselves."""
+"""The rows of the table, compared with the schemas of onnx and checked for consistency."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A type of arrays that offers DLPack's exchange in C, made of NumPy's arrays by ctypes.
+"""An array type with DLPack's C exchange API, built from NumPy arrays with ctypes.
 
-What the core does not take comes back as `Declined`, so that a test sees who took a call.
+Calls that the core leaves to the adapter return `Declined`, so tests can tell who handled a call.
 """
 
 import ctypes
@@ -88,7 +88,7 @@ class Adapter:
 
 
 class Tensor:
-    """An array, and what may be at work on it."""
+    """An array and the transforms that may be active on it."""
 
     __ndgather_adapter__ = Adapter
     exported = deleted = 0  # managed tensors of arguments
@@ -109,11 +109,11 @@ class Tensor:
 
 
 class Subclass(Tensor):
-    """Not accepted with the type."""
+    """A subclass, which is not accepted."""
 
 
 class Consumed:
-    """What NumPy takes a managed tensor from."""
+    """An object from which NumPy consumes a managed tensor."""
 
     def __init__(self, managed):
         self.managed = managed
@@ -128,10 +128,10 @@ class Consumed:
 
 
 def fill(tensor, of):
-    """Describe an array, whose strides are whole elements."""
+    """Describe an array whose strides are multiples of the element size."""
     array = of.array
     size = array.itemsize
-    # Half of an offset in the pointer, half beside it.
+    # Put half of the offset in the pointer and half in the byte offset.
     tensor.data = None if of.without_memory else array.ctypes.data - size
     tensor.byte_offset = size
     tensor.device_type, tensor.device_id = of.device, 0
@@ -150,7 +150,7 @@ def borrow(of, tensor):
 
 
 KEPT = {}
-LEVELS = {"level": None}  # something is at work where it is another one
+LEVELS = {"level": None}  # a transform is active if the value differs
 
 
 @Deleter
@@ -174,7 +174,7 @@ def import_managed(managed, made):
     tensor = managed[0].tensor
     names = [name for name, code in OTHER_CODES.items() if code == tensor.code]
     if names:
-        tensor.code = CODES["u"]  # NumPy has no such type
+        tensor.code = CODES["u"]  # NumPy lacks this type
     array = np.from_dlpack(Consumed(ctypes.addressof(managed[0])))
     if names:
         array = array.view(getattr(ml_dtypes, names[0]))
@@ -211,11 +211,11 @@ def accept(kind, table):
     )
 
 
-assert accept(Tensor, NEWER)  # it is found behind the newer version
+assert accept(Tensor, NEWER)  # listed after the newer version
 
 
 def dense(array):
-    """Return an array whose strides are whole elements: itself, or a copy."""
+    """Return an array whose strides are multiples of the element size, copied if necessary."""
     whole = array.dtype.isnative and not any(each % array.itemsize for each in array.strides)
     return Tensor(array if whole else array.astype(array.dtype.newbyteorder("=")))
 

@@ -1,6 +1,4 @@
-"""A class of somebody else says who carries out calls with it; and what nobody adapts is converted
-only where that is a look at its memory.
-"""
+"""Adapters of foreign classes; arrays without one are converted only if NumPy can view them."""
 
 import sys
 from dataclasses import replace
@@ -18,7 +16,7 @@ ROWS = np.array([[1], [0]])
 
 
 class Measured:
-    """Numbers with a unit, of a library that does not know ndgather."""
+    """Numbers with a unit, from a library that does not know ndgather."""
 
     def __init__(self, values, unit):
         self.values, self.unit = values, unit

@@ -1,4 +1,4 @@
-"""What a dtype holds: fill values and updates are exact, rounded as floats, or an error."""
+"""Fill values and updates are represented exactly, or as rounded floats, or are refused."""
 
 import math
 import warnings
@@ -55,7 +55,7 @@ def filled(dtype, value, function="gather", road="lists"):
 
 
 def updated(dtype, updates, function="scatter_nd", road="lists"):
-    """Return the element that was updated; the other one, and data, are as they were."""
+    """Return the updated element, after checking that the other element and data are unchanged."""
     data = np.zeros(2, dtype)
     before = data.copy()
     try:
@@ -128,7 +128,7 @@ def test_numbers_are_not_converted_to_other_kinds(name, draws):
             filled(dtype, value, draws.choice(tuple(OUTSIDE)))
         with pytest.raises(DTypeError):
             updated(dtype, [value], draws.choice(tuple(ONE)))
-    for source in NUMBERS:  # arrays of numbers, and of dates among numbers
+    for source in NUMBERS:  # arrays of numbers, and of numbers mixed with dates
         with pytest.raises(DTypeError, match="differs"):
             updated(dtype, np.array([element(source, draws)], dtype_of(source)))
         with pytest.raises(DTypeError, match="differs"):
@@ -154,7 +154,7 @@ SECONDS |= {unit: Fraction(1, 10 ** (3 * k)) for k, unit in enumerate(DATES[7:],
 
 
 def moment(count, unit):
-    """Return a date as seconds since 1970; None where Python's calendar ends."""
+    """Return a date as seconds since 1970, or None outside Python's calendar."""
     if unit not in MONTHS:
         return count * SECONDS[unit]
     years, month = divmod(count * MONTHS[unit], 12)
@@ -164,7 +164,7 @@ def moment(count, unit):
 
 
 def counted(kind, count, unit, target):
-    """Return a date or time span in another unit; None if it has no such number of them."""
+    """Return a date or time span in another unit, or None if it is not a whole number of units."""
     if kind == "m":
         if (unit in MONTHS) != (target in MONTHS):
             return None
@@ -195,7 +195,7 @@ def test_dates_of_every_unit_are_exact_or_refused(kind, draws):
         for run in (partial(filled, name, value, function), partial(updated, name, [value])):
             try:
                 found = run().astype("i8")
-            except DTypeError:  # NumPy does not convert between units that are far apart
+            except DTypeError:  # NumPy does not convert between distant units
                 steps = abs(DATES.index(unit) - DATES.index(target))
                 assert expected is None or steps > 3, (name, value)
             else:
@@ -374,7 +374,7 @@ def test_dtypes_that_numpy_lacks():
 )
 @pytest.mark.parametrize("indices", [[[1]], np.array([[1]])], ids=["list", "array"])
 def test_fill_value_of_the_dtype_keeps_all_bits(dtype, indices):
-    """Those of padding and of NaNs too, whichever road the call takes."""
+    """Including padding and NaN payloads, on every code path."""
     dtype = np.dtype(dtype)
     fill = np.frombuffer(b"\x01\x00\x02\x00\x03\x00\x04\xc0\xff\x7f" + bytes(range(11, 33)), "V1")
     fill = fill[: dtype.itemsize].copy().view(dtype).reshape(())
@@ -382,7 +382,7 @@ def test_fill_value_of_the_dtype_keeps_all_bits(dtype, indices):
     assert result.tobytes() == fill.tobytes()
 
 
-# Lists whose elements NumPy would change: digits, letters, kinds.
+# Lists whose elements NumPy would change: precision, characters, kinds.
 CHANGED = {
     "integers of both signs": [2**63 + 1, -1],
     "integers with and without a sign bit": [2**63 + 1, 2],

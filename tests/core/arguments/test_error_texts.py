@@ -1,4 +1,4 @@
-"""Bad calls: the class and the exact text of each error, and that `out` is left alone."""
+"""Invalid calls: the class and the exact text of each error, and that `out` is unchanged."""
 
 import inspect
 import pickle
@@ -31,7 +31,7 @@ A_MASK = (
 
 @dataclass(frozen=True, kw_only=True)
 class Bad:
-    """A call that is refused; `out_shape` is what the result would have, were it fine."""
+    """An invalid call; `out_shape` is the shape of the result if the call were valid."""
 
     name: str
     error: type
@@ -51,7 +51,7 @@ class Bad:
 
 
 def signature_of(name):
-    """The parameters of a function of `ndgather.messages`; none of anything else."""
+    """Return the parameters of a function of `ndgather.messages`, or nothing for other objects."""
     function = getattr(messages, name)
     own = inspect.isfunction(function) and function.__module__ == messages.__name__
     return inspect.signature(function).parameters if own else {}
@@ -571,7 +571,7 @@ def test_errors_are_also_builtin_errors(error, builtin):
 
 @pytest.mark.parametrize("index_dtype", ["i1", "u1", "i8", "u8", ">i4", ">u8"])
 def test_attributes_of_the_first_bad_entry(index_dtype):
-    """First in C order of `indices`, whatever its memory order; all bad entries are counted."""
+    """The first in C order of `indices`, in any memory order; all bad entries are counted."""
     indices = np.zeros((3, 4, 2), index_dtype, order="F")
     indices[2, 3, 1] = indices[1, 0, 1] = 100
     indices[1, 2, 0] = indices[0, 3, 1] = 101
@@ -689,7 +689,7 @@ SAMPLES = {
     "name", [name for name in vars(messages) if "caller" in signature_of(name)]
 )
 def test_shared_texts_keep_their_form(name):
-    """They name the function and the argument, on one line, and say what is allowed."""
+    """They name the function and the argument on one line, and list what is allowed."""
     parameters = signature_of(name)
     numbers = ("axis", "along", "value", "size", "count", "total", "rank", "highest", "batch_dims")
     samples = SAMPLES | dict.fromkeys(numbers, 1)

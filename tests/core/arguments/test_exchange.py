@@ -1,4 +1,4 @@
-"""Arrays of a type that offers DLPack's exchange in C: results of that type, by the definition."""
+"""Arrays with DLPack's C exchange API: results have their type and match the definition."""
 
 import gc
 import os
@@ -42,7 +42,7 @@ ROWS = np.array([[1], [0]])
 
 
 def convert(array, draw):
-    """Return an array as a tensor, or now and then as it is."""
+    """Return an array as a tensor, or occasionally unchanged."""
     kept = draw(st.integers(0, 4)) == 0 and array.dtype.isbuiltin == 1
     return array if kept else dense(array)
 
@@ -133,7 +133,7 @@ def test_result_has_the_type_of_data():
     np.testing.assert_array_equal(result, DATA[::-1], strict=True)
     scattered = ndgather.scatter_nd(np.zeros_like(DATA), ROWS, Tensor(DATA))
     np.testing.assert_array_equal(scattered, DATA[::-1], strict=True)
-    # The adapter decides about `out` of another library.
+    # The adapter decides whether `out` may belong to another library.
     assert isinstance(ndgather.gather_nd(Tensor(DATA), ROWS, out=np.empty_like(DATA)), Declined)
 
 
@@ -264,7 +264,7 @@ def test_results_and_arguments_are_released():
     kept = ndgather.gather_nd(data, indices)
     del data
     gc.collect()
-    assert ndgather.release_memory() == 0  # it is in use
+    assert ndgather.release_memory() == 0  # still in use
     np.testing.assert_array_equal(kept.array, np.arange(400_000.0), strict=True)
     del kept
     gc.collect()
@@ -309,7 +309,7 @@ def test_threads_share_arrays():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
-@pytest.mark.filterwarnings("ignore:.*fork")  # of Python, and of JAX where it is imported
+@pytest.mark.filterwarnings("ignore:.*fork")  # raised by Python, and by JAX if imported
 def test_child_can_use_the_arrays_of_its_parent():
     data = Tensor(np.arange(400_000.0))
     indices = Tensor(np.arange(400_000)[:, np.newaxis])
@@ -325,7 +325,7 @@ def test_child_can_use_the_arrays_of_its_parent():
 @pytest.mark.parametrize("rows", [2, 40_000])
 @pytest.mark.parametrize("which", ["data", "indices", "updates"])
 def test_array_that_changes_memory_when_queried_goes_to_the_adapter(monkeypatch, which, rows):
-    """Whatever the core asks may run any code, also of other threads."""
+    """Any query of the core may run arbitrary code, even in other threads."""
     given = {
         "data": dense(np.zeros((4, 2))),
         "indices": dense(np.zeros((rows, 1))),
@@ -355,7 +355,7 @@ def test_long_call_keeps_the_memory_of_its_arguments():
         call.start()
         while Tensor.exported == before and call.is_alive():
             pass
-        data.array, indices.array = values.copy(), indices.array.copy()  # the old ones are freed
+        data.array, indices.array = values.copy(), indices.array.copy()  # the old arrays are freed
         call.join()
         before = Tensor.exported
         gathered = results.pop()

@@ -1,6 +1,6 @@
-"""Whatever is passed as any argument, the answer is a result or an error of this package.
+"""Any object as any argument gives a result or an error of this package.
 
-MemoryError and KeyboardInterrupt pass as they are.
+MemoryError and KeyboardInterrupt propagate unchanged.
 """
 
 import importlib.util
@@ -45,7 +45,7 @@ GOOD = {
 
 
 class Refuses:
-    """Raises `error` wherever it is asked for anything."""
+    """Raises `error` for every operation."""
 
     def __init__(self, error):
         self.error = error
@@ -59,7 +59,7 @@ class Refuses:
 
 
 class NeedsGradient:
-    """As a torch tensor that requires a gradient."""
+    """Like a torch tensor that requires a gradient."""
 
     def __array__(self, dtype=None, copy=None):
         raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
@@ -72,14 +72,14 @@ class NeedsGradient:
 
 
 class NoArray:
-    """As a container that is converted to something else."""
+    """Like a container that is converted to something else."""
 
     def __array__(self, dtype=None, copy=None):
         return "not an array"
 
 
 class Lies:
-    """A sequence that is longer than it can be."""
+    """A sequence that claims an impossible length."""
 
     def __len__(self):
         return 3
@@ -102,7 +102,7 @@ class Word(str):
 
 
 class Endless:
-    """An integer that is never ready."""
+    """An integer whose conversion never ends."""
 
     def __index__(self):
         raise RuntimeError("no index")
@@ -112,7 +112,7 @@ class Endless:
 
 
 def things():
-    """Yield a name and something that somebody might pass."""
+    """Yield names and objects that someone might pass."""
     yield "None", lambda: None
     yield "Ellipsis", lambda: ...
     yield "a string", lambda: "abc"
@@ -189,7 +189,7 @@ def settings_kept():
 
 
 def plain(value):
-    """Return the numbers of a value as NumPy's, without the core; None of what has no numbers."""
+    """Return the numbers of a value as a NumPy array without using the core, or None."""
     if hasattr(value, "detach"):
         if value.is_meta:
             return None
@@ -200,7 +200,7 @@ def plain(value):
 
 
 def by_loops(function, given):
-    """Return what the plain loops of the definitions give for arguments that were taken."""
+    """Return the result of the plain loops for accepted arguments."""
     name, given = function.__name__, dict(given)
     first = "cotangent" if "cotangent" in given else "data"
     array = plain(given[first])
@@ -221,7 +221,7 @@ def by_loops(function, given):
     if first == "data":
         updates = (plain(given["updates"]).astype(array.dtype),) if "updates" in given else ()
         return getattr(reference, name)(array, indices, *window, *updates, **options)
-    # The gradient: every element of the cotangent belongs to the element of data that it came from.
+    # For gradients, each element of the cotangent belongs to the element of data that it came from.
     scatters, reduction = name.startswith("scatter"), options.pop("reduction", "none")
     shape = array.shape if scatters else tuple(map(index, given["data_shape"]))
     numbers = np.arange(np.prod(shape, dtype=int)).reshape(shape)
@@ -242,7 +242,7 @@ def by_loops(function, given):
 
 
 def check_answer(function, given, result):
-    """Compare a result with the loops, or a setting with what was set."""
+    """Compare a result with the loops, or a setting with the value that was set."""
     if function is operator:
         expected = {"domain": given.get("domain") or "ai.onnx", "name": given["name"]}
         assert {key: getattr(result, key) for key in expected} == expected
@@ -269,7 +269,7 @@ def check_answer(function, given, result):
 
 @pytest.mark.parametrize("thing", [pytest.param(make, id=name) for name, make in things()])
 @pytest.mark.parametrize("function", GOOD, ids=name_of)
-@pytest.mark.filterwarnings("ignore")  # of the containers, about their conversion
+@pytest.mark.filterwarnings("ignore")  # of containers, when converted
 def test_result_matches_the_loops_or_raises_our_error(function, thing):
     good = GOOD[function]
     check_answer(function, good, function(**good))
@@ -305,7 +305,7 @@ def test_operators_match_the_loops_or_raise(thing):
         check_answer(function, given, result)
 
 
-# Of the things that are a shape, a size or a number of axes, what follows; all others are refused.
+# The results for objects that are a shape, a size or a number of axes; all others are refused.
 SHAPES = {
     "data": (lambda thing: (thing, ("N", 1)), {"None": RankAtLeast(("N",))}),
     "indices": (lambda thing: ((2, 3), thing), {"None": None}),
@@ -336,7 +336,7 @@ def test_shapes_are_inferred_or_refused(made):
     for shapes, taken in SHAPES.values():
         if name in taken:
             found = gather.infer_shape(*shapes(thing()))
-            if isinstance(found, tuple):  # a word cannot be compared
+            if isinstance(found, tuple):  # a string cannot be compared
                 found = tuple(str.__str__(n) if isinstance(n, str) else n for n in found)
             assert found == taken[name]
         else:
@@ -366,7 +366,7 @@ def test_indices_changed_by_an_option_are_read_afterwards():
 
     class Changing:
         def __index__(self):
-            indices.dtype = np.int8  # of which there are eight times as many
+            indices.dtype = np.int8  # eight times as many
             return 0
 
     result = ndgather.gather(data, indices, axis=Changing(), mode="clip")

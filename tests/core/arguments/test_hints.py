@@ -1,4 +1,4 @@
-"""What the errors of common slips say to write, and that it works."""
+"""Errors for common mistakes suggest what to write, and the suggestion works."""
 
 import inspect
 import re
@@ -121,7 +121,7 @@ def test_dissimilar_names_get_no_hint(mode):
     assert str(caught.value).endswith(")")
 
 
-# Calls with an error that ends with an expression for `indices`, and what the call then gives.
+# Calls whose error ends with an expression for `indices`, and the result with this expression.
 ROWS = np.array([2, 0, 1])
 FOLLOWED = {
     "one index for a row": (gather_nd, (DATA, ROWS), DATA[[2, 0, 1]]),
@@ -145,7 +145,7 @@ FOLLOWED = {
 
 
 def followed(function, arrays, **names):
-    """Return the result of a call in which the hint of its error is followed."""
+    """Return the result of a call after following the hint of its error."""
     named = dict(zip(("data", "indices", "updates"), arrays, strict=False))
     with pytest.raises(NdgatherError) as caught:
         function(*arrays)
@@ -162,7 +162,7 @@ def test_followed_hints_give_the_intended_result(function, arrays, result):
 
 
 def test_names_of_other_libraries():
-    """Each error says our name, and our name works."""
+    """Each error gives our name, and our name works."""
     for meant, words in messages.ELSEWHERE["argument"].items():
         for name in words.split():
             for function in (gather, gather_elements, scatter_nd, scatter_elements):
@@ -182,7 +182,7 @@ def test_names_of_other_libraries():
     for meant, words in messages.ELSEWHERE["function"].items():
         for name in words.split():
             with pytest.raises(AttributeError, match=re.escape(f"; write {meant}")):
-                ndgather.__getattr__(name)  # as if no other test had imported ndgather.models
+                ndgather.__getattr__(name)  # as if ndgather.models were not imported yet
         if meant.startswith("ndgather."):
             function = meant.removeprefix("ndgather.").partition("(")[0]
             assert function in ndgather.__all__
@@ -268,6 +268,6 @@ def test_names_of_the_core_match_the_annotations():
     assert " ".join(_core.KINDS) == " ".join(Kind) == kinds
     for kind in _core.KINDS:
         parameters = set(inspect.signature(getattr(ndgather, kind)).parameters)
-        assert parameters <= {*_core.ARGUMENTS, "starts"}  # what gather_windows has as indices
+        assert parameters <= {*_core.ARGUMENTS, "starts"}  # the indices of gather_windows
     fields = list(api.Call.__dataclass_fields__)
     assert tuple(fields[2 : 2 + len(_core.ARGUMENTS)]) == _core.ARGUMENTS

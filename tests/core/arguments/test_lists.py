@@ -1,6 +1,7 @@
 """Nested lists and tuples of numbers as data, indices, updates and fill values.
 
-The core converts them if their numbers are plain and all of one type; ``np.asarray`` is the answer.
+The core converts them if all numbers are plain and of one type. The expected result is that of
+``np.asarray``.
 """
 
 import math
@@ -18,11 +19,11 @@ from tests.definitions import held
 
 
 class Integer(int):
-    """An integer whose value a list may ask for."""
+    """An integer whose value a list can query."""
 
 
 class Rows(list):
-    """A list of another class."""
+    """A list subclass."""
 
 
 EDGES = [0, 1, -1, 2**31, 2**53 + 1, 2**63 - 1, -(2**63), 2**63, 2**64 - 1, 2**64, -(2**63) - 1]
@@ -37,7 +38,7 @@ CONTAINERS = st.sampled_from([list, list, list, tuple, Rows])
 
 @st.composite
 def nested(draw):
-    """Lists in lists, mostly of one length on each level, and at times ragged."""
+    """Draw nested lists, mostly of equal length on each level and sometimes ragged."""
     leaves = LEAVES[draw(st.sampled_from([*LEAVES]))]
     shape = draw(st.lists(st.integers(0, 3), max_size=3)) or [1] * draw(st.integers(0, 66))
     is_ragged = draw(st.integers(0, 5)) == 0
@@ -52,7 +53,7 @@ def nested(draw):
 
 
 def types_in(value):
-    """The types of the numbers in nested lists."""
+    """Return the types of the numbers in nested lists."""
     if isinstance(value, list | tuple):
         return set().union(*map(types_in, value))
     return {type(value)}
@@ -60,7 +61,7 @@ def types_in(value):
 
 @given(nested())
 def test_lists_match_numpy_arrays(value):
-    """In bits, shape and dtype, if all numbers are of one type; else perhaps an error."""
+    """In bits, shape and dtype if all numbers have one type; otherwise an error is allowed."""
     try:
         wanted = np.asarray(value)
     except (ValueError, OverflowError):
@@ -74,12 +75,12 @@ def test_lists_match_numpy_arrays(value):
     try:
         result = gather_nd(value, everything)
     except NdgatherError:
-        assert not is_plain or wanted.ndim == 64  # the result would have one axis more
+        assert not is_plain or wanted.ndim == 64  # the result would have an additional axis
     else:
         np.testing.assert_array_equal(result[0], wanted, strict=True)
         if wanted.dtype.kind in "biuf":
             assert result[0].tobytes() == wanted.tobytes()
-    if is_plain and wanted.size and wanted.dtype.kind == "i":  # any place of an array is right
+    if is_plain and wanted.size and wanted.dtype.kind == "i":  # any position of an array is correct
         inside = (wanted % 7).tolist()
         np.testing.assert_array_equal(gather(np.arange(70, 77), inside), 70 + wanted % 7)
 
@@ -149,7 +150,7 @@ def test_numbers_that_modify_their_list():
 
 
 def test_lists_modified_by_other_threads():
-    """Each result is that of a list as it was at some time, or the call is refused."""
+    """Each result matches the list at some point in time, or the call is refused."""
     rows = [[0]] * 50
     ends = False
 

@@ -1,7 +1,7 @@
-"""Sizes, offsets and index values at the limits of the integer types, without the memory for them.
+"""Sizes, offsets and indices at the limits of integer types, without using as much memory.
 
-Arrays of zero size, of repeated elements and of files with holes have any shape and any strides.
-Arrays that really are larger than 2 GiB are in test_two_gib.py.
+Arrays of size zero, of repeated elements and of sparse files can have any shape and strides.
+test_two_gib.py has arrays that really exceed 2 GiB.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ EDGES = sorted(
         for sign in (1, -1)
     }
 )
-SIZES = (1, 5, 200, 40_000)  # 200 and 40,000 do not fit the narrow signed types
+SIZES = (1, 5, 200, 40_000)  # 200 and 40,000 exceed the narrow signed types
 GATHER_MODES = ("raise", "wrap", "clip", "fill")
 SCATTER_MODES = ("raise", "wrap", "clip", "drop")
 
 
 def edges(dtype, size):
-    """The limits of every integer type and of the axis, as far as `dtype` holds them."""
+    """Return the limits of all integer types and of the axis, if `dtype` can represent them."""
     limits = np.iinfo(dtype)
     near = [size - 1, size, size + 1, -size + 1, -size, -size - 1]
     return [
@@ -108,7 +108,7 @@ AXES = [2**31 - 1, 2**31, 2**31 + 1, 2**32 - 1, 2**32, 2**32 + 3, 2**53 + 1, 2**
 @pytest.mark.parametrize("dtype", ["i4", "i8", "u4", "u8"])
 @pytest.mark.parametrize("size", AXES)
 def test_axes_of_any_size_over_empty_slices(size, dtype):
-    """Nothing is copied, and yet every place is checked against the size of its axis."""
+    """Nothing is copied, but each index is checked against the size of its axis."""
     data, updates = np.zeros((size, 0), np.int8), np.zeros((1, 0), np.int8)
     limits = np.iinfo(dtype)
     for value in (0, size - 1, size, size + 1, -size, -size - 1, *EDGES):
@@ -143,7 +143,7 @@ def test_axes_of_any_size_over_one_element(size):
     assert_same_elements(ndgather.gather(data, np.array(over), mode="fill"), filled)
 
 
-# The places of a file with holes: only the pages that are written take room.
+# Offsets in a sparse file: only written pages occupy space.
 ROWS = {
     "2**31": (2**16, 2**15),
     "2**32": (2**17 + 1, 2**15),
@@ -199,11 +199,11 @@ def test_byte_offsets_beyond_32_bits(file_with_holes, name, view):
 
 
 def nothing(shape, dtype=np.int8):
-    """An array of zeros, all in one place."""
+    """Return an array of zeros at a single address."""
     return np.broadcast_to(np.zeros((), dtype), shape)
 
 
-# shape of data, shape of indices: the product of the result passes the limit that is named
+# shapes of data and indices whose result exceeds the named limit
 PRODUCTS = {
     "bytes of 2**47": ((2**40,), (2**7, 0)),
     "2**62 elements of one byte": ((2**31,), (2**31, 0)),
@@ -268,7 +268,7 @@ def test_results_too_large_for_memory(name):
 
 
 def test_memory_is_allocated_before_anything_is_read():
-    """Bad indices are not even looked at; the caller's arrays stay as they are."""
+    """Bad indices are not even read, and the caller's arrays are unchanged."""
     data = nothing((3, 2**40))
     indices = np.full((2**18, 1), 99, np.int8)
     with pytest.raises(MemoryError):
@@ -278,7 +278,7 @@ def test_memory_is_allocated_before_anything_is_read():
     assert_same_elements(indices, np.full((2**18, 1), 99, np.int8))
 
 
-# Each argument in turn has strides of another kind; the values are the same.
+# Each argument in turn has different strides but the same values.
 def backwards(array):
     return np.ascontiguousarray(array[::-1])[::-1] if array.ndim else array
 
@@ -294,7 +294,7 @@ def columns_first(array):
 
 
 def huge_over_one(array):
-    """A leading axis of size one may have any stride."""
+    """Return a view whose leading axis of size one has a huge stride."""
     strides = (2**62, *array.strides[1:])
     return np.lib.stride_tricks.as_strided(array, array.shape, strides)
 
@@ -376,7 +376,7 @@ HUGE = (2**62, -(2**62), 2**63 - 1, -(2**63))
 @pytest.mark.parametrize("stride", HUGE)
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (3, 0, 5), (0, 0)])
 def test_huge_strides_over_nothing(shape, stride):
-    """An array without elements may have any strides, which nobody may multiply and believe."""
+    """Strides of an empty array may have any value and must not be used in arithmetic."""
     empty = np.lib.stride_tricks.as_strided(np.zeros(0), shape, (stride,) * len(shape))
     none = np.lib.stride_tricks.as_strided(np.zeros(0, int), (0, 3), (stride, stride))
     plain = np.arange(27.0).reshape(3, 3, 3)

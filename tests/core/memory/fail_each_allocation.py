@@ -1,12 +1,13 @@
-"""Run as a script: makes calls, and lets each allocation in them fail in turn.
+"""Run as a script: make calls and let each of their allocations fail in turn.
 
-The first argument says what fails: ``interpreter``, the allocations of Python objects, by CPython's
-own test module; or ``process``, every malloc, mmap and new thread, by failing_allocations.c, which
-has to be loaded already. Each call is named on standard output before it is made; ``done`` is last.
+The first argument selects what fails: ``interpreter``, allocations of Python objects, using
+CPython's test module; or ``process``, every malloc, mmap and new thread, using
+failing_allocations.c, which must already be loaded. The script prints the name of each call before
+making it, and finally ``done``.
 
-Failures begin with each call of the core: it then loses no reference and no memory. They also begin
-with the call of the public function, where CPython and NumPy lose references of their own; calls
-in which NumPy would crash are left out there.
+Failures begin with each call of the core, which must not leak references or memory. They also begin
+with the call of the public function, in which CPython and NumPy leak references of their own; calls
+that make NumPy crash are omitted there.
 """
 
 import ctypes
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import numpy.ma  # which NumPy would import during the first call that converts
+import numpy.ma  # otherwise imported by NumPy during the first conversion
 
 import ndgather
 from ndgather import _core, api
@@ -27,14 +28,14 @@ from ndgather.array_call import Kind
 from ndgather.errors import DTypeError, IndexOutOfBoundsError
 from tests.definitions.calls import element_bytes
 
-# One failure alone, as when a block is too large; and one after the other, as when nothing is left.
+# A single failure, as if a block is too large, and all from there on, as if memory is exhausted.
 BURSTS = (1, 30)
 
-OF_CPYTHON = (MemoryError, SystemError)  # it forgets at places to say which
+OF_CPYTHON = (MemoryError, SystemError)  # which it omits in some places
 
 
 class OfTheInterpreter:
-    """Failures of the allocators of Python."""
+    """Failures of Python's allocators."""
 
     def __init__(self):
         import _testcapi  # noqa: PLC0415 - not everywhere
@@ -45,7 +46,7 @@ class OfTheInterpreter:
         self.module.set_nomemory(first, last + 1)
 
     def stop(self):
-        """No telling how many failed: without any, the call passes."""
+        """Stop; failures are not counted, but a call without failures succeeds."""
         self.module.remove_mem_hooks()
 
 
@@ -64,7 +65,7 @@ class OfTheProcess:
         self.begin(first, last)
 
     def stop(self):
-        while True:  # the failing allocation may be one of this very call
+        while True:  # the failing allocation may belong to this very call
             try:
                 return self.end()
             except MemoryError:
@@ -73,15 +74,15 @@ class OfTheProcess:
 
 @dataclass
 class FailingCall:
-    """A call, what it takes, and what it says or raises."""
+    """A call, its arguments, and its expected output or error."""
 
     function: object
     arguments: tuple
     options: dict = field(default_factory=dict)
     error: type | None = None
     out: np.ndarray | None = None
-    more_threads: bool = False  # each time one more, so that it has to be started
-    core_only: bool = False  # numpy.errstate crashes without memory; or it would take long
+    more_threads: bool = False  # one more each time, so that a thread must be started
+    core_only: bool = False  # numpy.errstate crashes without memory, or it would be slow
 
     def __call__(self):
         if self.out is None:
@@ -89,7 +90,7 @@ class FailingCall:
         return self.function(*self.arguments, out=self.out, **self.options)
 
     def by_python(self):
-        """Make the call from Python, which calls the core by its name."""
+        """Make the call from Python, through the name in the core."""
         if self.function not in PUBLIC:
             return self()
         options = dict(zip(PUBLIC[self.function], self.arguments, strict=False)) | self.options
@@ -121,7 +122,7 @@ PUBLIC = {
 
 
 def failing(function, failures, first, last):
-    """Return `function`, in which the allocations from `first` to `last` fail."""
+    """Return `function` with the allocations from `first` to `last` failing."""
 
     def call(*arguments, **options):
         failures.start(first, last)
@@ -134,7 +135,7 @@ def failing(function, failures, first, last):
 
 
 def attempt(call, failures, first, burst, in_core):
-    """Make the call; return what came back, and what was raised."""
+    """Make the call, and return its result and its exception."""
     result = error = None
     last = first + burst - 1
     make = call.by_python if in_core else failing(call, failures, first, last)
@@ -151,7 +152,7 @@ def attempt(call, failures, first, burst, in_core):
 
 
 def check_once(call, failures, first, burst, right, in_core):
-    """Return whether the call came to its usual end."""
+    """Return whether the call ended as usual."""
     arrays = call.arrays()
     if call.more_threads:
         ndgather.set_num_threads(ndgather.get_num_threads() + 1)
@@ -183,11 +184,11 @@ def check_once(call, failures, first, burst, right, in_core):
 
 
 def sweep(call, failures, right, in_core):
-    """Let allocation 1, 2, 3, ... fail until the calls pass; return how many made a call fail."""
+    """Let allocation 1, 2, 3, ... fail until the call succeeds; return how many calls failed."""
     failed = 0
     for burst in BURSTS:
         first = passed = 0
-        while passed < 6:  # some that fail have a plain way beside them
+        while passed < 6:  # some failures have a fallback
             first += 1
             usual = check_once(call, failures, first, burst, right, in_core)
             passed = passed + 1 if usual else 0
@@ -196,19 +197,19 @@ def sweep(call, failures, right, in_core):
 
 
 class Statistics(ctypes.Structure):
-    """What mallinfo2 says: bytes in use are the eighth number."""
+    """The result of mallinfo2; the eighth number is the bytes in use."""
 
     _fields_ = [(f"number_{n}", ctypes.c_size_t) for n in range(10)]
 
 
-# AddressSanitizer keeps as much freed memory back.
+# AddressSanitizer retains this much freed memory.
 MOST_SPACE = (256 if "libasan" in os.environ.get("LD_PRELOAD", "") else 12) << 20
 MALLINFO = ctypes.CDLL(None).mallinfo2
 MALLINFO.restype = Statistics
 
 
 def used():
-    """Bytes of the C library's heap, of address space, and blocks of Python."""
+    """Return bytes in the C heap, bytes of address space, and Python blocks."""
     gc.collect()
     space = int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
     return np.array([MALLINFO().number_7, space, sys.getallocatedblocks()])
@@ -290,7 +291,7 @@ def calls():
 
 
 def usual_end(call):
-    """Return the bytes or the text that the call ends with where nothing fails."""
+    """Return the bytes or the text that the call ends with if no allocation fails."""
     kept = None if call.out is None else call.out.copy()
     try:
         right = content(call())
@@ -309,7 +310,7 @@ def main(way):
     for name, call in calls().items():
         print(name, end=": ", flush=True)
         right = usual_end(call)
-        attempt(call, failures, 1, 1, in_core=True)  # dtypes that are kept once are no loss
+        attempt(call, failures, 1, 1, in_core=True)  # dtypes cached once are not leaks
         failed = sweep(call, failures, right, in_core=True)
         if not call.more_threads:
             before = used()

@@ -1,8 +1,9 @@
-"""Arrays that touch a page that may not be touched: run as a script, it ends well or crashes.
+"""Arrays next to inaccessible pages; run as a script, it succeeds or crashes.
 
-Each buffer of a call ends at the last byte before such a page, or begins at the first byte after
-one, so that reading or writing a single byte beyond an array kills the process. What is to be
-done stands on standard input, one JSON list a line; the line that killed it is the last one told.
+Each buffer ends at the last byte before such a page or begins at the first byte after one, so
+accessing a single byte beyond an array kills the process. Standard input lists the tasks as one
+JSON list per line. The script prints each line before running it, so the last line printed caused
+the crash.
 """
 
 import ctypes
@@ -20,7 +21,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class GuardedMemory:
-    """Pages between two pages without access."""
+    """Accessible pages between two inaccessible pages."""
 
     def __init__(self, size):
         self.pages = -(-max(size, 1) // PAGE)
@@ -32,7 +33,7 @@ class GuardedMemory:
                 raise OSError(ctypes.get_errno(), "mprotect")
 
     def array(self, shape, dtype, strides, end):
-        """An array at the end, or at the beginning, of the memory that may be touched."""
+        """Return an array at the beginning or the end of the accessible memory."""
         reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
         below, above = -sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
         used = below + above + np.dtype(dtype).itemsize
@@ -44,7 +45,7 @@ KEEP = []
 
 
 def guarded(values, layout, end):
-    """Equal to `values`, in memory of its own with no room on one side."""
+    """Return a copy of `values` in memory that is guarded on one side."""
     values = np.asarray(values)
     width = values.dtype.itemsize
     gap = {"gaps": width + 3, "every second": 2 * width}.get(layout, width)
@@ -102,7 +103,7 @@ def call(function, data_shape, indices_shape, dtype, index_dtype, option, layout
 
 
 def read_beyond():
-    """Prove that the pages bite: this does not return."""
+    """Show that guard pages are effective: this does not return."""
     array = guarded(np.zeros(8, np.uint8), "C", True)
     longer = np.lib.stride_tricks.as_strided(array, (9,), (1,))
     print(longer.sum())

@@ -1,4 +1,4 @@
-"""Without memory a call ends in MemoryError or in its right result, and loses nothing."""
+"""Without memory, a call raises MemoryError or returns the correct result, and leaks nothing."""
 
 import os
 import platform
@@ -38,7 +38,7 @@ for until in (lambda n: 0, lambda n: n + 1):
 
 @pytest.fixture(autouse=True, scope="module")
 def python_survives_itself():
-    """Python 3.12.1 and 3.13.0 crash where there is no memory for a closure, whoever makes it."""
+    """Skip on Python 3.12.1 and 3.13.0, which crash without memory for a closure."""
     command = [sys.executable, "-c", CLOSURE]
     child = subprocess.run(command, capture_output=True, timeout=60, check=False)
     if child.returncode < 0:
@@ -64,7 +64,7 @@ def run_script(way, **environment):
 def test_each_allocation_of_python_objects():
     pytest.importorskip("_testcapi", reason="this Python came without its test modules")
     failed = run_script("interpreter")
-    assert int(failed["a bad index"][0]) >= 1  # the core makes one array, and one refusal
+    assert int(failed["a bad index"][0]) >= 1  # the core allocates one array and one refusal
 
 
 @pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="malloc is taken already")
@@ -80,7 +80,7 @@ def test_each_allocation_of_the_process(tmp_path):
         timeout=60,
     )
     failed = run_script("process", LD_PRELOAD=str(library), PYTHONMALLOC="malloc")
-    # Every new array makes a failure possible, and each large one some more: none was passed over.
+    # Each new array can fail, and each large array several times: no failure was missed.
     for name in ("gather_nd", "gather_elements", "gather", "scatter_nd", "large", "bands"):
         assert int(failed[name][0]) >= 2, name
     for name in ("a bad index", "large, bad", "bands, bad", "large scatter, bad"):

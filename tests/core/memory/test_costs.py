@@ -1,6 +1,6 @@
-"""The work of a call in place, and of a gather of references, grows with what it addresses.
+"""The cost of in-place calls and of gathers of references depends on the elements they address.
 
-It is counted in bytes allocated, for data of two sizes. The answers are those of plain loops.
+Cost is the number of allocated bytes, for data of two sizes. Results are compared with plain loops.
 """
 
 import tracemalloc
@@ -13,14 +13,14 @@ import ndgather
 from tests.definitions import reference
 
 SIZES = (2**12, 2**20)
-SPARE = 2**14  # bytes that may differ between two calls that do the same
+SPARE = 2**14  # tolerance in bytes between two equal calls
 AT = np.array([[3], [5], [3]])
 TEXT = np.dtypes.StringDType()
 MISSING = np.dtypes.StringDType(na_object=None)
 
 
 def peak(call):
-    """Return the bytes that a call has allocated at most, once all is imported and compiled."""
+    """Return the peak number of bytes that a call allocates, after a warm-up."""
     call()
     tracemalloc.start()
     try:
@@ -154,7 +154,7 @@ def test_broadcast_arrays_are_not_copied():
 @pytest.mark.parametrize("dtype", ["f8", ">i4", object])
 @pytest.mark.parametrize("reduction", ["none", "add", "mean"])
 def test_rows_of_every_depth_match_the_loops(depth, dtype, reduction):
-    """Few updates and many: rows are copied, or all of data."""
+    """Few updates copy rows, and many copy all of data."""
     if dtype is object and reduction != "none":
         return
     rng = np.random.default_rng(depth)

@@ -1,4 +1,4 @@
-"""Long rows, into large arrays: both begin anywhere on a cache line."""
+"""Long rows into large arrays, both with any alignment to cache lines."""
 
 import numpy as np
 import pytest
@@ -6,11 +6,11 @@ import pytest
 import ndgather
 
 BYTES = (1 << 25) + 70_000
-AFTER = (0, 4, 60)  # bytes after the begin of a line
+AFTER = (0, 4, 60)  # byte offsets from the beginning of a line
 
 
 def placed(shape, dtype, after):
-    """Return an array that begins so many bytes after the begin of a line."""
+    """Return an array that begins at an offset from the beginning of a cache line."""
     dtype = np.dtype(dtype)
     size = int(np.prod(shape)) * dtype.itemsize
     memory = np.full(size + 256, 0x5A, np.uint8)
@@ -29,7 +29,7 @@ def random_places(size, shape):
 
 
 def results(shape, dtype):
-    """A new result, and some that the caller has."""
+    """Yield a new result, and arrays of the caller."""
     yield None
     for after in AFTER:
         yield placed(shape, dtype, after)

@@ -1,7 +1,7 @@
-"""Calls of every kind keep nothing: references and memory are as before, after errors too.
+"""Calls of every kind leak neither references nor memory, even after errors.
 
-A few hundred calls in every run, 100,000 in `make check-long`. The garbage collector is off
-meanwhile, and finds nothing afterwards.
+Each run makes a few hundred calls, and `make check-long` makes 100,000. The garbage collector is
+disabled meanwhile and must find nothing afterwards.
 """
 
 import ctypes
@@ -70,7 +70,7 @@ INDICES = {
 
 
 def fails(error, function, *arguments, **options):
-    """Return a call that has to end in `error`."""
+    """Return a call that must raise `error`."""
 
     def call():
         try:
@@ -227,7 +227,7 @@ KINDS = {
 
 FEW = 300
 
-# Whose references are counted. Of ours none may be gained; Python itself uses the others too.
+# Objects whose references are counted. Ours must not gain any; Python itself also uses the others.
 OURS = [each for each in globals().values() if isinstance(each, np.ndarray)]
 OURS += [array for group in (DATA, UPDATES, OUT, OUT_OF_TWO) for array in group.values()]
 OURS += [*DATA["object"].flat, *UPDATES["object"].flat, *DATA["record of object"]["thing"].flat]
@@ -237,7 +237,7 @@ SHARED += [np.dtype("i8"), *(data.dtype for data in DATA.values())]
 
 
 class Statistics(ctypes.Structure):
-    """What mallinfo2 returns."""
+    """The result of mallinfo2."""
 
     _fields_ = tuple(
         (name, ctypes.c_size_t)
@@ -248,7 +248,7 @@ class Statistics(ctypes.Structure):
     )
 
 
-# AddressSanitizer keeps freed memory back, and tells nothing of what is in use.
+# AddressSanitizer retains freed memory and does not report usage.
 COUNTS = sys.platform == "linux" and "libasan" not in os.environ.get("LD_PRELOAD", "")
 MALLINFO = getattr(ctypes.CDLL(None), "mallinfo2", None) if COUNTS else None
 if MALLINFO is not None:
@@ -256,7 +256,7 @@ if MALLINFO is not None:
 
 
 def in_use_by_malloc():
-    """Bytes that the allocator of C has given out; 0 where it does not say."""
+    """Return the bytes allocated by malloc, or 0 if unavailable."""
     if MALLINFO is None:
         return 0
     found = MALLINFO()
@@ -264,7 +264,7 @@ def in_use_by_malloc():
 
 
 def resident():
-    """Bytes of the process that are in memory; 0 where the system does not say."""
+    """Return the resident bytes of the process, or 0 if unavailable."""
     if not COUNTS:
         return 0
     return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
@@ -275,10 +275,10 @@ def references(objects):
 
 
 def growth(call, times):
-    """What `times` calls leave behind: references, and memory in three accounts."""
-    for _ in range(50):  # what is kept once is kept by now
+    """Return what `times` calls leave behind: references, and memory by three measures."""
+    for _ in range(50):  # one-time allocations have happened by now
         call()
-    gc.freeze()  # the collections below look at what is made here, and empty the free lists
+    gc.freeze()  # the collections below traverse these objects and clear free lists
     ours, shared = references(OURS), references(SHARED)
     gc.collect()
     whole, malloc, blocks = resident(), in_use_by_malloc(), sys.getallocatedblocks()
@@ -299,7 +299,7 @@ def growth(call, times):
     }
 
 
-# What may be there once, whatever the number of calls. A call that keeps anything keeps at least
+# One-time amounts for any number of calls. A leaking call leaks at least
 # one reference, one block, or 16 bytes.
 ONCE = {
     "references to ours": 0,
@@ -312,7 +312,7 @@ ONCE = {
 
 
 def too_much(found, times):
-    """The accounts that grew by more than is there once and by every hundredth call."""
+    """Return the measures that grew by more than a one-time amount plus one per hundred calls."""
     return {
         account: grown
         for account, grown in found.items()
@@ -333,7 +333,7 @@ def _settings():
 @pytest.mark.parametrize("times", [FEW, pytest.param(100_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_memory_and_references_stay_constant(kind, times):
-    # On a busy machine a thread may make its first step, and what it keeps, late. A leak repeats.
+    # On a busy machine, a thread may start and allocate late. A leak would repeat.
     for _ in range(2):
         found = growth(KINDS[kind], times)
         print(found)
@@ -351,7 +351,7 @@ def keep_a_cycle():
 
 
 def keep_pages():
-    """Keep memory that no earlier test can have given back."""
+    """Allocate memory that earlier tests cannot have released."""
     pages = mmap.mmap(-1, 1 << 15)
     pages.write(bytes(1 << 15))
     KEPT.append(pages)
@@ -369,7 +369,7 @@ LEAKS = {
 
 @pytest.mark.parametrize("account", LEAKS)
 def test_leaks_are_detected(account):
-    """Each account of the test above sees what it is there for."""
+    """Each measure of the test above detects what it is meant to detect."""
     if account == "bytes of malloc" and MALLINFO is None:
         pytest.skip("the allocator of C does not say what is in use")
     if account == "resident bytes" and not COUNTS:

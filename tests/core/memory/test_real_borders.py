@@ -1,7 +1,7 @@
-"""Arrays around 2**31, 2**32, 2**33 and 2**35 bytes: nothing outside of them is read or written.
+"""Arrays around 2**31, 2**32, 2**33 and 2**35 bytes: no memory outside them is read or written.
 
-The arrays lie in private mappings, so that the system backs only the pages that are touched. What a
-call may touch is filled with values of its own, and everything around it must stay zero.
+The arrays are private mappings, so only touched pages use memory. The parts that a call may touch
+contain distinct values, and everything around them must stay zero.
 """
 
 import mmap
@@ -17,28 +17,28 @@ from tests.core.comparing import threads
 pytestmark = pytest.mark.slow
 
 BORDERS = (2**31, 2**32, 2**33, 2**35)
-GUARD = 1 << 16  # bytes of zeros in front of an array and behind it
+GUARD = 1 << 16  # zero bytes before and after an array
 INDEX_TYPES = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
 COPIED = ("V1", "V2", "V3", "f4", "V5", "V7", "f8", "V12", "V13", "c16")
-COUNTED = ("u1", "i2", "f4", "u4", "i8", "f8", "c16")  # whose small numbers are added exactly
-NORESERVE = 0x4000  # of Linux: no swap is set aside
+COUNTED = ("u1", "i2", "f4", "u4", "i8", "f8", "c16")  # adds small numbers exactly
+NORESERVE = 0x4000  # Linux: do not reserve swap space
 
 
 @contextmanager
 def mapped(shape, dtype):
-    """An array of zeros, and all the memory it lies in."""
+    """Yield an array of zeros, and the memory that contains it."""
     size = int(np.prod(shape, dtype=object)) * np.dtype(dtype).itemsize
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE
     memory = mmap.mmap(-1, size + 2 * GUARD, flags=flags)
-    memory.madvise(mmap.MADV_NOHUGEPAGE)  # of which a touch would fill two MiB
+    memory.madvise(mmap.MADV_NOHUGEPAGE)  # a touch would allocate 2 MiB
     everything = np.frombuffer(memory, np.uint8)
     yield np.ndarray(shape, dtype, memory, GUARD), everything
     del everything
-    memory.madvise(mmap.MADV_DONTNEED)  # the arrays may live on in a report
+    memory.madvise(mmap.MADV_DONTNEED)  # a report may keep the arrays alive
 
 
 def around(size, unit):
-    """Places on an axis of `size` steps of `unit` bytes: ends, and where 32 bits end."""
+    """Return positions on an axis of `size` steps of `unit` bytes: its ends, and 32-bit limits."""
     near = [0, 1, size - 1, size - 2, size - 70, -1, -2, -size, 1 - size, 126, 254, 32_767, 65_535]
     for border in BORDERS:
         near += [border // unit + d for d in (-1, 0, 1)] + [border - 1, border]
@@ -46,7 +46,7 @@ def around(size, unit):
 
 
 def some_indices(rng, sizes, units, count):
-    """Index tuples that name few places, and skewed now and then; and their type."""
+    """Draw index tuples with few distinct targets, sometimes skewed, and their dtype."""
     index_type = rng.choice(INDEX_TYPES)
     limits = np.iinfo(index_type)
     fits = [
@@ -55,7 +55,7 @@ def some_indices(rng, sizes, units, count):
     ]
     tuples = [[rng.choice(places) for places in fits] for _ in range(rng.randint(1, 6))]
     weights = [rng.choice((1, 1, 20)) for _ in tuples]
-    if rng.random() < 0.4:  # most of them at the very end
+    if rng.random() < 0.4:  # most at the very end
         pairs = zip(fits, sizes, strict=True)
         ends = [max((place % size, place) for place in places)[1] for places, size in pairs]
         tuples.append(ends)
@@ -65,7 +65,7 @@ def some_indices(rng, sizes, units, count):
 
 
 def flat(shape, places):
-    """The numbers of elements in C order, for coordinates that may be negative."""
+    """Return flat C-order indices for coordinates that may be negative."""
     number = np.zeros(len(places), np.int64)
     for axis, size in enumerate(shape[: places.shape[1]]):
         place = places[:, axis].astype(np.int64)
@@ -74,13 +74,13 @@ def flat(shape, places):
 
 
 class Expected:
-    """What an array of zeros holds at some elements, a dictionary instead of its memory."""
+    """The expected nonzero elements of an array of zeros, as a dictionary."""
 
     def __init__(self, array, everything):
         self.array, self.everything, self.cells = array, everything, {}
 
     def mark(self, numbers):
-        """Give elements values of their own, in the array too."""
+        """Assign distinct values to elements, also in the array."""
         for value, number in enumerate(np.unique(numbers).tolist(), 1):
             dtype = self.array.dtype
             cell = np.frombuffer(bytes([value % 251 + 1] * dtype.itemsize), dtype)[0]
@@ -90,20 +90,20 @@ class Expected:
             self.array.reshape(-1)[number] = cell
 
     def update(self, numbers, updates, adds):
-        """Assign or add, one update after the other."""
+        """Assign or add updates one by one."""
         with np.errstate(over="ignore"):
             for number, update in zip(numbers.tolist(), updates, strict=True):
                 self.cells[number] = self.cells[number] + update if adds else update
 
     def bytes_at(self, numbers):
-        """What a gather of elements returns; of the number -1, zeros."""
+        """Return the expected bytes of a gather of elements; zeros for number -1."""
         named, where = np.unique(numbers, return_inverse=True)
         zero = np.zeros((), self.array.dtype)[()]
         cells = [zero if number < 0 else self.cells[number] for number in named.tolist()]
         return np.array(cells, self.array.dtype)[where.reshape(-1)].tobytes()
 
     def is_met(self):
-        """Compare the memory around every element that was named, and in front and behind."""
+        """Compare the memory around each named element, and before and after the array."""
         assert not self.everything[:GUARD].any()
         assert not self.everything[-GUARD:].any()
         width = self.array.dtype.itemsize
@@ -121,7 +121,7 @@ class Expected:
 
 
 def some_shape(rng, itemsize, columns):
-    """A shape of about a border in bytes, more or less up to 70 elements."""
+    """Draw a shape whose size is within about 70 elements of a limit."""
     elements = rng.choice(BORDERS) // itemsize + rng.randint(-70, 70)
     if columns == 1:
         return (elements,)
@@ -131,7 +131,7 @@ def some_shape(rng, itemsize, columns):
 
 
 def some_tuples(rng, data, units, count):
-    """Index tuples, and for each the numbers of the elements of its slice."""
+    """Draw index tuples, and for each the numbers of the elements of its slice."""
     depth = rng.randint(max(1, data.ndim - 1), data.ndim)
     if depth < data.ndim:
         count = min(count, 3_000)
@@ -140,7 +140,7 @@ def some_tuples(rng, data, units, count):
 
 
 def some_elements(rng, data, units, count):
-    """Indices along the first axis, and the numbers of the elements that they name."""
+    """Draw indices along the first axis, and the numbers of their elements."""
     indices = some_indices(rng, data.shape[:1], units[:1], count)
     other = [rng.randint(1, min(size, 3)) for size in data.shape[1:]]
     indices = np.broadcast_to(indices.reshape(-1, *(1 for _ in other)), (count, *other)).copy()
@@ -150,7 +150,7 @@ def some_elements(rng, data, units, count):
 
 
 def rows_of(shape, indices):
-    """For each tuple, the numbers of the elements of its slice."""
+    """Return the numbers of the elements of the slice of each tuple."""
     length = int(np.prod(shape[indices.shape[1] :]))
     return flat(shape, indices)[:, np.newaxis] * length + np.arange(length)
 
@@ -215,7 +215,7 @@ def check_scatter(rng, data, expected, units, count):
     updates = (np.arange(numbers.size) % 3).astype("u1").reshape(numbers.shape)
     if adds:
         updates = updates.astype(data.dtype)
-    else:  # the same byte all over each
+    else:  # each consists of one repeated byte
         width = data.dtype.itemsize
         updates = np.repeat(updates[..., np.newaxis], width, -1).view(f"V{width}")
         updates = updates.reshape(numbers.shape).view(data.dtype)
@@ -261,8 +261,8 @@ def test_random_calls(first):
             raise
 
 
-# The destination spans 2**32 bytes but for some: the last line has most of the updates, as where a
-# row of padding, or what lies above the highest bin, is collected.
+# The destination spans almost 2**32 bytes, and its last cache line gets most updates, as if it
+# collected padding or values above the highest bin.
 @pytest.mark.parametrize("mode", ["raise", "drop"])
 @pytest.mark.parametrize("reduction", ["none", "add"])
 @pytest.mark.parametrize("less", [0, 1, 7, 15, 41, 63, 64, 65, 130])

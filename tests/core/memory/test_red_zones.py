@@ -1,4 +1,4 @@
-"""No byte outside of data, indices and out is read or written."""
+"""No byte outside data, indices and out is read or written."""
 
 import itertools
 import json
@@ -22,7 +22,7 @@ GUARDED = Path(__file__).with_name("guard_pages.py")
 
 
 class RedZone:
-    """Memory with room for one array, and a pattern around it."""
+    """Memory for one array, surrounded by a pattern."""
 
     def __init__(self, size, shift=0):
         self.begin = ZONE + shift
@@ -46,7 +46,7 @@ def zoned(values, shift):
 
 
 def run_in_zones(function, data, indices, *options, shift=0, **more):
-    """Make a call with all three arrays in red zones; return the result's bytes."""
+    """Make a call with all arrays in red zones, and return the bytes of the result."""
     call = getattr(ndgather, function)
     plain = call(data, indices, *options, **more)
     zones, arrays = zip(*(zoned(values, shift) for values in (data, indices, plain)), strict=True)
@@ -145,7 +145,7 @@ def in_child(lines):
 
 
 def guarded_calls():
-    """Shapes, types and layouts; the dtypes cover every way of copying a width."""
+    """Draw shapes, dtypes and layouts; the dtypes cover all ways to copy an element."""
     shapes = (
         ("gather_nd", (7, 5), (9, 2), 0),
         ("gather_nd", (100, 3), (130, 1), 0),

@@ -1,4 +1,4 @@
-"""Memory of large results that died is given to later ones, and never to two at a time."""
+"""Memory of freed large results is reused, but never for two results at a time."""
 
 import pickle
 import subprocess
@@ -25,7 +25,7 @@ def _limit_as_before():
 
 
 def result(value, size=4 * MIB):
-    """A result of `size` bytes that holds `value` everywhere."""
+    """Return a result of `size` bytes filled with `value`."""
     return ndgather.gather(ROW, np.full(size, value, np.uint8))
 
 
@@ -89,7 +89,7 @@ def test_results_may_be_resized_and_pickled():
 
 
 def test_stale_values_are_never_visible():
-    """A result in used memory holds its own values everywhere, filled ones too."""
+    """A result in reused memory is fully overwritten, including filled elements."""
     ndgather.set_memory_limit(64 * MIB)
     stale = result(255)
     del stale
@@ -127,7 +127,7 @@ def test_many_threads_allocate_and_free():
 @pytest.mark.plain
 @pytest.mark.skipif(sys.platform != "linux", reason="resident memory is read as Linux tells it")
 def test_memory_of_the_process_stays_flat():
-    """Calls of each kind, errors included: many small ones, and some that use kept memory."""
+    """Many small calls of each kind, errors included, and some that use pooled memory."""
     code = """
 import mmap, numpy as np, ndgather
 large = np.arange(300_000.0).reshape(300, 1000)

@@ -1,6 +1,6 @@
-"""Arrays of more than 2**31 elements: no offset, count or index is cut to 32 bits.
+"""Arrays of more than 2**31 elements: no offset, count or index is truncated to 32 bits.
 
-The arrays are of one byte and almost all zero, so the system backs only the pages that are used.
+The arrays consist of bytes that are mostly zero, so only touched pages use memory.
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ def line():
 
 
 def marks(places):
-    """What stands at `places`: the last mark put there."""
+    """Return the value at each of `places`: the last mark written there."""
     stand = {int(place) % SIZE: mark for place, mark in zip(PLACES, MARKS, strict=True)}
     return np.array([stand[int(place) % SIZE] for place in places], np.int8)
 
@@ -55,7 +55,7 @@ def test_backwards(line):
 
 
 def test_two_axes():
-    """The flat place of an element is beyond 2**31 while each index is small."""
+    """The flat index of an element exceeds 2**31, although each index is small."""
     data = np.zeros((65537, 32769), np.int8)
     places = [(0, 0), (65535, 32768), (65536, 0), (65536, 32768), (-1, -2), (32768, 1)]
     for mark, place in enumerate(places, 1):
@@ -86,7 +86,7 @@ def test_three_batches():
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_result_of_more_than_two_gib(threads):
-    """Few bytes of data, many positions: the offsets of the result pass 2**31."""
+    """Few bytes of data, many positions: offsets in the result exceed 2**31."""
     data = np.arange(1, 12, dtype=np.int8)
     row = np.array([3, -1, 0, 10, 7], np.int8)
     indices = np.broadcast_to(row, (SIZE // 5 + 1, 5))
@@ -113,7 +113,7 @@ def test_rows_of_more_than_two_gib_in_all():
 
 
 def test_bad_entry_beyond_two_gib_of_entries():
-    """The position of an entry is counted in 64 bits too."""
+    """The position of an entry is also counted in 64 bits."""
     indices = np.zeros((2, 2**30 + 3), np.int8)
     indices[1, -2] = 7
     with pytest.raises(IndexOutOfBoundsError) as caught:

@@ -1,7 +1,7 @@
-"""Calls on every road to a reduction, computed in a floating-point environment.
+"""Calls on every code path of a reduction, computed in a floating-point environment.
 
 ``python -m tests.core.package.environments ENVIRONMENT`` prints a hash of each result, computed by
-worker threads whose creator had that environment.
+worker threads that were created in that environment.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import ndgather
 import ndgather.vjp
 from tests.definitions.environments import environment
 
-SIZE, COUNT = 8000, 200_000  # enough for two threads
+SIZE, COUNT = 8000, 200_000  # enough work for two threads
 _RNG = np.random.default_rng(20261128)
 INDICES = _RNG.integers(SIZE, size=COUNT)
-# Sums that round, and subnormal numbers: a road sees both at once.
+# Sums that round, and subnormal numbers, so that each path meets both.
 UPDATES = np.where(INDICES % 2, _RNG.random(COUNT), 1e-40).astype(np.float32)
 
 
-Made = Callable[[], Any]  # a call whose arguments were made in the default environment
+Made = Callable[[], Any]  # a call with arguments from the default environment
 
 
 def scatter(reduction: str, count: int = COUNT, **options: Any) -> Made:
@@ -79,14 +79,14 @@ ROADS: dict[str, Callable[[], Made]] = {
 
 
 def bytes_of(result: Any) -> bytes:
-    """Return the bytes of a result, without those that long doubles leave unused."""
+    """Return the bytes of a result except the unused bytes of long doubles."""
     array = np.asarray(result[...])
     whole = np.ascontiguousarray(array).view(np.uint8).reshape(array.size, -1)
     return whole[:, :10].tobytes() if array.dtype.char == "g" else whole.tobytes()
 
 
 def hashes(name: str | None) -> dict[str, str]:
-    """Return a hash of the result of each road while the caller has an environment."""
+    """Return a hash of the result of each code path in the caller's environment."""
     made = {}
     for road, prepare in ROADS.items():
         call = prepare()
@@ -98,7 +98,7 @@ def hashes(name: str | None) -> dict[str, str]:
 
 def main(name: str) -> None:
     ndgather.set_num_threads(2)
-    with environment(name):  # of the thread that creates the worker threads
+    with environment(name):  # of the thread that creates the workers
         scatter("add")()
     for road, value in hashes(None).items():
         print(road, value, sep="\t")

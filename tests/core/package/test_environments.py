@@ -20,7 +20,7 @@ PROGRAM = Path(roads.__file__)
 
 @pytest.fixture(scope="module")
 def usual() -> dict[str, str]:
-    """Return a hash of the result of each road in the default environment."""
+    """Return a hash of the result of each code path in the default environment."""
     with threads(2):
         return roads.hashes(None)
 
@@ -31,7 +31,9 @@ def test_no_code_path_depends_on_the_environment(name: str, usual: dict[str, str
         assert roads.hashes(name) == usual
 
 
-@pytest.mark.parametrize("name", ["up", "both"])  # one that rounds, and one that flushes
+@pytest.mark.parametrize(
+    "name", ["up", "both"]
+)  # one changes rounding, the other flushes subnormals
 def test_no_code_path_depends_on_the_environment_of_thread_creation(
     name: str, usual: dict[str, str]
 ) -> None:

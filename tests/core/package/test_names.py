@@ -1,4 +1,4 @@
-"""The names of the package, and what an import says without the package that it needs."""
+"""Public names of the package, and errors of imports that need a missing package."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ import pytest
 
 import ndgather
 
-# With these packages as if not installed, in an interpreter of its own
+# Runs in a separate interpreter that hides these packages
 WITHOUT = "import sys; sys.modules |= dict.fromkeys({packages}); {program}"
 SEL = "from ndgather.cli import main; sys.exit(main({arguments}))"
 XARRAY = ["xarray", "zarr", "h5netcdf", "netCDF4", "rasterio"]

@@ -1,4 +1,4 @@
-"""The private names of other packages that the sources use: a new version may lose them."""
+"""Private names of other packages in the sources, which new versions may remove."""
 
 import ast
 import re
@@ -15,7 +15,7 @@ import pytest
 SOURCE = Path(str(files("ndgather")))
 PACKAGES = ("dask", "h5py", "onnx", "torch", "xarray", "zarr")
 
-# Modules without an underscore that no page of their packages names.
+# Undocumented modules without an underscore.
 INTERNAL = (
     "onnx.reference.op_run",
     "onnx.reference.ops",
@@ -23,7 +23,7 @@ INTERNAL = (
     "xarray.core",
     "zarr.core",
 )
-# Private attributes of objects, and what has them.
+# Private attributes of objects -> an object that has them.
 OF_OBJECTS = {
     "_base": "torch.Tensor",
     "_can_decompose": "torch.ops.aten.index.Tensor",
@@ -50,7 +50,7 @@ def chain(node):
 
 
 def imported(tree):
-    """Yield the line of every import, the name that it binds, and of what."""
+    """Yield the line of each import, the name that it binds, and the imported object."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for item in node.names:
@@ -61,12 +61,12 @@ def imported(tree):
 
 
 def names_in(tree):
-    """Yield the line and the name of what a module uses of other packages."""
+    """Yield the line and the name of each object of another package that a module uses."""
     bound = {}
     for line, name, target, is_whole in imported(tree):
         bound[name] = target if is_whole else name
         yield line, target
-    for node in ast.walk(tree):  # the breadth comes first: assignments of the module
+    for node in ast.walk(tree):  # breadth-first: assignments of the module come first
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             first, rest = chain(node.value)
             if rest and first in bound:
@@ -95,7 +95,7 @@ def own_names(tree):
 
 @cache
 def private_names():
-    """Return the places, by file and line, of every private name of another package."""
+    """Return the locations of all private names of other packages."""
     trees = {file: ast.parse(file.read_text("utf-8")) for file in SOURCE.rglob("*.py")}
     own = OF_PYTHON.union(*map(own_names, trees.values()))
     ours = {"ndgather", "__future__", *sys.stdlib_module_names}
@@ -115,12 +115,12 @@ def private_names():
 
 @cache
 def find(package):
-    """Return whether a name is that of a package, and not of something else in a text."""
+    """Return whether a name belongs to a package, and is not part of other text."""
     return package in PACKAGES or find_spec(package) is not None
 
 
 def is_there(name):
-    """Return whether a dotted name leads to something, importing what it has to."""
+    """Return whether a dotted name exists, importing modules as needed."""
     parts = name.split(".")
     found = import_module(parts[0])
     for count, part in enumerate(parts[1:], start=2):
@@ -134,7 +134,7 @@ def is_there(name):
 
 
 def test_every_private_name_belongs_to_a_known_package():
-    """An attribute of an object stands in OF_OBJECTS, with something that has it."""
+    """Private attributes of objects are listed in OF_OBJECTS with an object that has them."""
     others = {
         name: places
         for name, places in private_names().items()

@@ -1,4 +1,4 @@
-"""Settings of NumPy, Python and the process that a program may have: the same results and errors.
+"""Settings of NumPy, Python and the process do not change results and errors.
 
 The calls are those of `wild_calls`, made here and in child processes.
 """
@@ -163,7 +163,7 @@ UNKNOWN = ("dim", "Axis", "modes", "negative", "arithmetic", "indices_name")
 @pytest.mark.parametrize("road", ROADS)
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_unknown_options_are_refused(function, road, tmp_path):
-    """Whatever would carry out the call."""
+    """Regardless of which library runs the call."""
     data = ROADS[road](tmp_path)
     for option in UNKNOWN:
         with pytest.raises(CallError, match=rf"^{function}: {option} = 1 is not an argument"):

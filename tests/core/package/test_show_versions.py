@@ -1,4 +1,4 @@
-"""What a report of a bug needs to say of the installation."""
+"""The information about an installation that a bug report needs."""
 
 import os
 import re

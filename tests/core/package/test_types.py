@@ -1,4 +1,4 @@
-"""What the stubs say that comes back is what comes back; `make lint` runs mypy on this file."""
+"""Results have the types that the stubs declare; `make lint` runs mypy on this file."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from ndgather.array_call import Call
 
     Array = NDArray[Any]
-    Known = np.ndarray[Any, Any]  # as mypy has it where data is an array of an unknown type
+    Known = np.ndarray[Any, Any]  # as mypy sees it if the type of data is unknown
 
 DATA = np.arange(6.0).reshape(2, 3)
 ROWS = np.array([[1], [0]])
 
 
 class Marked:
-    """An array of another library, whose results are of its type."""
+    """An array of another library, whose results have its type."""
 
     class Adapter:
         @staticmethod

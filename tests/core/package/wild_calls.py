@@ -22,7 +22,7 @@ LONG = np.arange(2000)
 
 
 def drawn_calls():
-    """Return wild scatters of every reduction and of several dtypes, by name."""
+    """Return wild scatters of every reduction and several dtypes, by name."""
     return {
         f"{function} {reduction} {dtype}": draw_call(
             Random(f"{function} {reduction} {dtype}"),
@@ -39,7 +39,7 @@ def drawn_calls():
 
 
 def calls():
-    """Return calls of every function and kind of array, by name; some of them raise."""
+    """Return calls of every function and array type, by name; some raise errors."""
     return {name: call.result for name, call in drawn_calls().items()} | {
         "gather_nd": lambda: ndgather.gather_nd(WILD, ROWS),
         "gather": lambda: ndgather.gather(WILD.tolist(), [1, -1], axis=1),
@@ -72,9 +72,9 @@ def calls():
 
 
 def outcomes():
-    """Return the outcome of every call: the bytes of the result, or the error.
+    """Return the outcome of each call: the bytes of the result, or the error.
 
-    The sign of a computed NaN is not defined.
+    The sign of a computed NaN is unspecified.
     """
     came = {}
     for name, call in calls().items():

@@ -1,4 +1,4 @@
-"""The roles of axes in Python are those of the core: both find the same element everywhere."""
+"""Axis roles in Python agree with the core: both find the same element."""
 
 import numpy as np
 from hypothesis import event, given
@@ -11,7 +11,7 @@ from ndgather.axes import Axes
 
 @st.composite
 def gathers(draw):
-    """Draw a gather of any kind, of data with distinct elements, that is not empty."""
+    """Draw a non-empty gather of any kind from data with distinct elements."""
     kind = draw(st.sampled_from(["gather_nd", "gather_elements", "gather", "gather_windows"]))
     shape = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
     rank, options = len(shape), {}

@@ -1,6 +1,6 @@
-"""Calls that are shared between threads, drawn by seed, in any floating-point environment.
+"""Random calls that are split between threads, in any floating-point environment.
 
-One thread of NumPy, in the default environment, gives the same bits.
+The expected results come from NumPy, in one thread and the default environment.
 """
 
 from dataclasses import replace
@@ -22,12 +22,14 @@ from tests.definitions.calls import (
 from tests.definitions.draws import FUNCTIONS, SCATTERS, SKEWS, Size, arranged, distinct, draw_call
 
 COUNTS = (1, 2, 3, 5, 16)
-BORDERS = max(50, settings.default.max_examples // 2)  # calls of each function, of a millisecond
+BORDERS = max(
+    50, settings.default.max_examples // 2
+)  # calls per function, about a millisecond each
 EACH = pytest.mark.parametrize("number", range(max(settings.default.max_examples // 100, 1)))
 
 
 def compare(call, desired, out=None):
-    """Compare a call, which may write to `out` or in place, with one pass of NumPy."""
+    """Compare a call, which may write to `out` or in place, with NumPy."""
     inputs = [array for array in call.arrays if array is not out]
     before = [*map(contents, inputs)]
     filled = None if out is None else element_bytes(out)
@@ -43,7 +45,7 @@ def compare(call, desired, out=None):
 
 
 def compare_out(call, desired, random):
-    """The same with an `out` of any layout."""
+    """Compare a call with an `out` of any layout."""
     garbage = distinct(desired.shape, desired.dtype)
     compare(call, desired, arranged(random, garbage, WRITEABLE_LAYOUTS))
 
@@ -54,7 +56,7 @@ def compare_in_place(call, desired, random):
 
 
 def ways_of(call):
-    """Return what a call can write to, as functions."""
+    """Return the ways in which a call can deliver its result, as functions."""
     ways = [lambda call, desired, _: compare(call, desired)]
     ways += [compare_out] * (call.data_shape is None)
     return ways + [compare_in_place] * call.scatters

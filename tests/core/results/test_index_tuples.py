@@ -1,4 +1,4 @@
-"""Index tuples of every length, packed and by columns: each entry counts, wherever it stands."""
+"""Index tuples of every length, packed and by column: every component counts at every position."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ ORDERS = {"tuples": "C", "columns": "F"}
 
 
 def draw(data, count, dtype, order):
-    """Draw indices of all axes of data, with both ends of every axis among them."""
+    """Draw indices for all axes of data that include both ends of each axis."""
     random = np.random.default_rng(count)
     columns = [
         random.choice([-size, -1, 0, size - 1, *random.integers(-size, size, 4)], count)
@@ -39,7 +39,7 @@ def test_all_elements_match_numpy_indexing(dtype, order, layout, count):
 
 
 def outside(size, dtype):
-    """Values that the type has and an axis of `size` has not."""
+    """Values of the dtype that are out of bounds for an axis of `size`."""
     limits = np.iinfo(dtype)
     values = {size, -size - 1, size + 2**32, 2**32 - 1, limits.min, limits.max}
     return [
@@ -96,7 +96,7 @@ def test_indices_that_follow_the_position(dtype, size):
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
 @pytest.mark.parametrize("size", [127, 128, 129, 255, 256, 257, 32_769, 65_536])
 def test_limits_of_every_index_type(dtype, size):
-    """Axes just shorter and longer than the type needs; an entry outside leaves `out` as it was."""
+    """Axes just shorter and longer than the dtype can index; an error leaves `out` unchanged."""
     limits = np.iinfo(dtype)
     ends = [max(limits.min, -size), 0, min(limits.max, size - 1)]
     data = np.arange(1, size + 1)
@@ -121,7 +121,7 @@ def test_limits_of_every_index_type(dtype, size):
 @pytest.mark.parametrize("depth", SIZES)
 @pytest.mark.parametrize("place", [0, 5, 70_000])
 def test_updates(dtype, order, depth, place):
-    """So many that threads share them by place; an entry outside leaves all as it was."""
+    """Enough updates to be partitioned between threads; an error leaves everything unchanged."""
     count = 70_001
     sizes = SIZES[depth]
     indices = draw(LAYOUTS[f"{depth} axes"], count, dtype, order)
@@ -147,7 +147,7 @@ def test_updates(dtype, order, depth, place):
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "?", "c8", "U1", "S1", "M8[s]", "O"])
 def test_only_empty_float_arrays_count_as_no_indices(dtype):
-    """``np.empty((0, 1))`` is often written for none; any other type is a mistake."""
+    """``np.empty((0, 1))`` often means no indices; any other dtype is a mistake."""
     data, none = np.arange(3), np.empty((0, 1), dtype)
     calls = [
         ("indices", lambda: ndgather.gather_nd(data, none)),

@@ -1,6 +1,6 @@
-"""Arrays above every block and thread threshold, on a grid of shapes, against NumPy's indexing.
+"""Arrays above all block sizes and thread thresholds, on a grid of shapes, compared with NumPy.
 
-The plain loops are too slow here. `expected_by_numpy` uses NumPy's own indexing instead; one test
+The plain loops would be too slow. `expected_by_numpy` uses NumPy indexing instead, and one test
 compares it with the loops on small calls.
 """
 
@@ -28,10 +28,10 @@ from tests.definitions.strategies import calls
 WIDTHS = (1, 2, 3, 4, 5, 8, 12, 16, 24, 64, 100, 1024)
 INDEX_DTYPES = ("i8", "i4", "u4", "i2", "u8", ">i8", "i1", "u1", "u2")
 THREADS = (1, 2, 4)
-BYTES = 1 << 21  # of data, and about as much of results
+BYTES = 1 << 21  # bytes of data; results are about as large
 
 
-# Starts of windows may be so far outside that positions do not fit in 64 bits.
+# Window starts may be so far out of bounds that positions overflow 64 bits.
 @pytest.mark.parametrize("function", [name for name in MODES if name != "gather_windows"])
 @given(data=st.data())
 def test_numpy_agrees_with_the_loops(function, data):
@@ -53,14 +53,14 @@ def elements(shape, width, random):
 
 
 def strided(array):
-    """The same values with gaps, and the first axis backwards."""
+    """Return the same values with gaps in memory and a reversed first axis."""
     room = np.empty((*array.shape[:-1], array.shape[-1] * 2), array.dtype)[..., ::2][::-1]
     room[...] = array
     return room
 
 
 def index_values(shape, sizes, dtype, mode, random):
-    """Index values for axes of `sizes` (the last axis of `shape` if several), in all flavours."""
+    """Return index values of every kind for axes of `sizes` (the last of `shape` if several)."""
     limits = np.iinfo(dtype)
     sizes = np.asarray(sizes)
     low, high = (-sizes, sizes) if mode == "raise" else (-2 * sizes, 2 * sizes)
@@ -69,7 +69,7 @@ def index_values(shape, sizes, dtype, mode, random):
 
 
 def compare(call, threads, *outs):
-    """Compare a new result, and one in every array of `outs`, with NumPy's."""
+    """Compare a new result, and a result in each array of `outs`, with NumPy."""
     desired = expected_by_numpy(call)
     before = ndgather.get_num_threads()
     ndgather.set_num_threads(threads)
@@ -81,7 +81,7 @@ def compare(call, threads, *outs):
 
 
 def variants(*axes):
-    """Every combination of `axes`, with modes, index types and threads taking turns beside."""
+    """Return combinations of `axes`, each with a mode, an index type and a number of threads."""
     beside = (
         itertools.cycle(turn) for turn in (MODES["gather"], INDEX_DTYPES, (*THREADS, *THREADS, 2))
     )
@@ -93,7 +93,7 @@ def variants(*axes):
 
 
 def sides(count, rank):
-    """A shape of about `count` elements and `rank` axes, no two sizes alike."""
+    """Return a shape with about `count` elements and `rank` axes of different sizes."""
     side = max(2, int(count ** (1 / rank)))
     return tuple(max(1, side - 1 + d) for d in range(rank))
 
@@ -103,7 +103,7 @@ def sides(count, rank):
     variants(WIDTHS, range(1, 6), ("contiguous", "strided")),
 )
 def test_gather_nd_elements(seed, width, depth, layout, mode, index_dtype, threads):
-    """Single elements: the depth is the rank of data, with and without a batch axis."""
+    """Full index tuples, with and without a batch axis."""
     random = np.random.default_rng(seed)
     batch_dims = seed % 2 if depth > 1 else 0
     shape = sides(BYTES // width, depth)
@@ -123,7 +123,7 @@ def test_gather_nd_elements(seed, width, depth, layout, mode, index_dtype, threa
     variants(WIDTHS, range(1, 4), ("contiguous", "strided")),
 )
 def test_gather_nd_rows(seed, width, depth, layout, mode, index_dtype, threads):
-    """Slices: rows of `width` bytes made of elements of one byte, or of five axes' ends."""
+    """Slices of `width` bytes: of one-byte elements, or of five trailing axes."""
     random = np.random.default_rng(seed)
     lead = sides(BYTES // width, depth)
     data = elements((*lead, width) if width % 2 else (*lead, 2, width // 2), 1, random)
@@ -159,7 +159,7 @@ def test_gather_elements(seed, width, axis, layout, mode, index_dtype, threads):
     variants(((260, 4096), (900, 1000), (3, 260, 1024)), (-2,), (1, 2, 4, 8, 16)),
 )
 def test_gather_elements_along_columns(seed, shape, axis, width, mode, index_dtype, threads):
-    """Every column is looked into about as often as it has rows, and its rows lie far apart."""
+    """Each column has about as many indices as rows, and its rows are far apart in memory."""
     random = np.random.default_rng(seed)
     data = elements(shape, width, random)
     for rows, columns in ((shape[-2], shape[-1]), (shape[-2] * 2, shape[-1] - 3)):
@@ -177,7 +177,7 @@ def test_gather_elements_along_columns(seed, shape, axis, width, mode, index_dty
 def test_gather_elements_along_rows_of_a_transposed_array(
     seed, shape, width, mode, index_dtype, threads
 ):
-    """The same, where neighbouring columns of data lie apart in the other arrays."""
+    """Like along columns, but adjacent columns of data are far apart in the other arrays."""
     random = np.random.default_rng(seed)
     data = elements((*shape[:-2], shape[-1], shape[-2]), width, random).swapaxes(-1, -2)
     for rows, columns in ((shape[-2], shape[-1]), (shape[-2] - 3, shape[-1] * 2)):
@@ -214,7 +214,7 @@ def test_gather(seed, width, axis, layout, mode, index_dtype, threads):
 @pytest.mark.parametrize("threads", [1, 2, 4])
 @pytest.mark.parametrize("count", [1, 2, 7, 64, 129, 255, 256, 257, 70_001])
 def test_single_bad_entry_is_found_anywhere(function, count, threads):
-    """The first, the last, or one at the edge of a block; nothing before it hides it."""
+    """The bad entry is the first, the last, or at the edge of a block."""
     data, good = np.arange(1000), np.arange(count) % 1000
     before = ndgather.get_num_threads()
     ndgather.set_num_threads(threads)
@@ -239,7 +239,7 @@ LOOKS = 60_000
 
 @pytest.fixture(scope="module")
 def numbers():
-    """Each element is its own place."""
+    """Return an array in which each element is its own flat index."""
     return np.arange(COUNT, dtype=np.int32)
 
 
@@ -290,7 +290,7 @@ def test_out_of_bounds_entry_is_named(numbers, threads):
 @pytest.mark.parametrize("width", [1, 4, 40])
 def test_scatters(numbers, threads, width, reduction, mode):
     rows = numbers.reshape(-1, width).copy()
-    # Some places come up again soon, and some much later.
+    # Some targets repeat soon, and some much later.
     places = random_places(len(rows), LOOKS // 2)
     places = np.concatenate([places, places[::-1], np.repeat(places[:500], 3)])
     updates = np.arange(places.size * width, dtype=np.int32).reshape(-1, width)
@@ -332,6 +332,6 @@ def test_columns_of_many_rows(numbers, threads, shape):
     found = ndgather.gather_elements(data, places, 0)
     np.testing.assert_array_equal(found, places * shape[1] + columns)
     order = np.argsort(random_places(shape[0], shape[0]), kind="stable")[:, None]
-    places = (order + columns) % shape[0]  # each row of a column once
+    places = (order + columns) % shape[0]  # each row of a column exactly once
     scattered = ndgather.scatter_elements(np.zeros_like(data), places, data, 0)
     np.testing.assert_array_equal(np.take_along_axis(scattered, places, 0), data)

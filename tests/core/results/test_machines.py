@@ -1,7 +1,7 @@
-"""The same results on every processor: all instruction sets, sizes of caches and prefetching.
+"""Identical results on every processor: all instruction sets, cache sizes and prefetch settings.
 
-A process chooses its loops and paths once, so each machine is a child process. It draws calls of
-every function by the same seed, and compares them with one pass of NumPy.
+A process selects its loops and code paths once, so each machine is a child process. It draws calls
+of every function with the same seed and compares them with NumPy.
 """
 
 import mmap
@@ -37,9 +37,9 @@ from tests.definitions.draws import (
     random_generator,
 )
 
-NORESERVE = 0x4000  # of mmap on Linux: only memory that is touched is allocated
-# With small caches, thousands of elements are as far from the processor as gigabytes are
-# otherwise: calls prefetch, write past the caches, and copy columns to panels.
+NORESERVE = 0x4000  # Linux mmap: only touched pages are allocated
+# With small caches, thousands of elements have the effect of gigabytes: calls prefetch, bypass
+# the caches, and copy columns to panels.
 SMALL, HUGE = "4096,16384", "1073741824,4294967296"
 MACHINES = {
     "baseline that prefetches": ("baseline", f"{SMALL},1"),
@@ -72,7 +72,7 @@ def test_results_are_identical_on_every_machine(machine, draws):
 
 
 def compare(call, desired, counts):
-    """Compare a new result, and a scatter into memory with gaps, from its last row to the first."""
+    """Compare a new result, and a scatter into memory with gaps and reversed rows."""
     same = assert_same_numbers if call.computes else assert_same_elements
     for count in counts:
         try:
@@ -90,7 +90,7 @@ def compare(call, desired, counts):
 
 
 def rows_far_apart(random):
-    """Return a scatter of rows that lie 2 MiB apart: its offsets need more than 32 bits."""
+    """Return a scatter to rows that are 2 MiB apart, so that offsets need more than 32 bits."""
     rows, apart = 2100, 1 << 21
     memory = mmap.mmap(-1, rows * apart, flags=mmap.MAP_PRIVATE | NORESERVE)
     data = np.ndarray((rows, 20), "i4", memory, strides=(apart, 4))
@@ -107,7 +107,7 @@ def scatter(function, data, indices, updates, **options):
 
 
 def call_each_way(random, order):
-    """Yield a call for each way in which the core shares its work, orders it and writes."""
+    """Yield a call for each way in which the core divides, orders and writes its work."""
     rng, width = random_generator(random), random.choice(("f4", "f8", "c16", "u2"))
 
     def numbers(*shape):
@@ -121,12 +121,12 @@ def call_each_way(random, order):
         return PublicCall(function=function, data=data, indices=indices, options=given)
 
     for reduction in ("none", random.choice(REDUCTIONS[1:4])):
-        for depth, count in ((1, 9000), (2, 9000)):  # rows that threads own and mark
+        for depth, count in ((1, 9000), (2, 9000)):  # rows owned and marked by threads
             data, tuples = numbers(2000, 4, 16), places(4, count, depth)
             tuples[:, 0] = places(2000, count)
             updates = numbers(count, *data.shape[depth:])
             yield scatter("scatter_nd", data, tuples, updates, reduction=reduction)
-        data, tuples = numbers(2000, 16), places(2000, 9000, 1) + 5000  # not one in bounds
+        data, tuples = numbers(2000, 16), places(2000, 9000, 1) + 5000  # none in bounds
         updates = numbers(9000, 16)
         yield scatter("scatter_nd", data, tuples, updates, reduction=reduction, mode="drop")
         data, tuples = np.ascontiguousarray(numbers(5, 30_000)), places(5, 7, 1)
@@ -140,15 +140,15 @@ def call_each_way(random, order):
                 yield scatter("scatter_elements", data, named, updates, reduction=reduction)
                 yield gather("gather_elements", data, named)
                 yield gather("gather_elements", data.T, named.T, 1)
-            for shape in ((1, columns), (2 * rows, 1)):  # the same row or column again and again
+            for shape in ((1, columns), (2 * rows, 1)):  # the same row or column repeatedly
                 named = np.broadcast_to(places(rows, *shape), (2 * rows, columns))
                 yield gather("gather_elements", data, named)
                 yield gather("gather_elements", data.T, named.T, 1)
         data, indices = numbers(30, 10, 64), places(30, 60, 64, 10).transpose(0, 2, 1)
-        updates = np.ascontiguousarray(numbers(60, 10, 64))  # tiles that would meet
+        updates = np.ascontiguousarray(numbers(60, 10, 64))  # tiles that would overlap
         yield scatter("scatter_elements", data, indices, updates, reduction=reduction)
     yield gather("gather_nd", numbers(40_000), places(40_000, 30_000, 1))
-    yield gather("gather_nd", numbers(300, 200), places(300, 500, 1))  # rows past the caches
+    yield gather("gather_nd", numbers(300, 200), places(300, 500, 1))  # rows that bypass the caches
     yield gather("gather", numbers(30, 400, 9), places(400, 700), axis=1)
     yield gather("gather", numbers(400, 30, 9), places(400, 700))
 
@@ -158,7 +158,7 @@ def main(seed):
     for function in MODES:
         for _ in range(SMALL_CALLS):
             call = draw_call(random, function, flavours=["value"])
-            if not bad_entries(call):  # data of another layout may repeat elements of indices
+            if not bad_entries(call):  # data in another layout may repeat elements of indices
                 compare(call, expected(call), [1])
     for function in FUNCTIONS:
         for _ in range(LARGE_CALLS):

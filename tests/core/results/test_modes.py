@@ -1,4 +1,4 @@
-"""The four modes: NumPy's meaning where NumPy has the mode, and what may be filled in."""
+"""The four modes: they match NumPy if NumPy has the mode; and values to fill with."""
 
 import ml_dtypes
 import numpy as np
@@ -8,7 +8,7 @@ import ndgather
 from ndgather.errors import AttributeValueError, DTypeError
 from tests.definitions.calls import assert_same_elements
 
-# numpy.take steps by the size of the axis until it is inside: values far away take it years.
+# numpy.take steps by the axis size until it is in bounds: distant values would take years.
 VALUES = np.array([0, 4, 5, 6, 13, 999, -1, -5, -6, -11, -1000])
 DATA = np.arange(10, 15)
 FUNCTIONS = {
@@ -171,13 +171,13 @@ def test_fill_values_that_do_not_fit(dtype, value):
     data = np.zeros(2, dtype)
     with pytest.raises(DTypeError, match="fill_value"):
         ndgather.gather(data, [0, 2], mode="fill", fill_value=value)
-    with pytest.raises(DTypeError, match="fill_value"):  # also where nothing is to be filled
+    with pytest.raises(DTypeError, match="fill_value"):  # even if nothing is filled
         ndgather.gather(data, [0, 1], mode="fill", fill_value=value)
 
 
 @pytest.mark.parametrize("bits", [0x7FA00001, 0xFFC12345, 0x80000000])
 def test_filled_and_copied_bits_are_kept(bits):
-    """Signalling NaNs with a payload, and the negative zero."""
+    """Signaling NaNs with a payload, and negative zero."""
     data = np.array([1, bits], np.uint32).view(np.float32)
     fill_value = np.array(bits, np.uint32).view(np.float32)
     result = ndgather.gather(data, [1, 5], mode="fill", fill_value=fill_value)

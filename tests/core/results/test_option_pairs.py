@@ -1,4 +1,4 @@
-"""Every pair of options of a function meets, and the result is that of the loops."""
+"""Every pair of options of a function occurs in some call, and results match the loops."""
 
 import numpy as np
 import pytest

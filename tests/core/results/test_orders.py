@@ -1,4 +1,4 @@
-"""Arrays in C and in Fortran order, mixed: the core walks them as they lie in memory."""
+"""Arrays in C and in Fortran order, mixed: the core walks them in memory order."""
 
 from itertools import product
 
@@ -20,7 +20,7 @@ shapes_and_axes = pytest.mark.parametrize(
 
 
 def arrays(shape, axis, orders):
-    """Return data, indices with many repeated values, and updates, each in its order of memory."""
+    """Return data, indices with many duplicates, and updates, each in its own memory order."""
     random = np.random.default_rng(axis)
     size = shape[axis]
     parts = (
@@ -32,7 +32,7 @@ def arrays(shape, axis, orders):
 
 
 def one_after_the_other(data, indices, updates, axis, add):
-    """Return what the loop of the specification leaves, step by step along `axis`."""
+    """Return the result of the loop in the specification, step by step along `axis`."""
     result = data.copy()
     others = np.ogrid[tuple(slice(1 if d == axis else n) for d, n in enumerate(data.shape))]
     for step in range(indices.shape[axis]):
@@ -107,7 +107,7 @@ large = pytest.mark.parametrize(
 
 
 def drawn(shape: tuple[int, ...], dtype: str, index_dtype: str, axis: int) -> list[np.ndarray]:
-    """Return data that differ from their neighbours, and indices of every sign."""
+    """Return data whose neighbors differ, and indices of every sign."""
     random = np.random.default_rng(len(shape))
     values = np.resize(np.arange(251), shape).astype(dtype)
     low = 0 if np.dtype(index_dtype).kind == "u" else -shape[axis]
@@ -117,7 +117,7 @@ def drawn(shape: tuple[int, ...], dtype: str, index_dtype: str, axis: int) -> li
 
 
 def looked_up(data: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
-    """Return what the equation of the operator gives, one index value along `axis` at a time."""
+    """Return the result of the operator's equation, one index along `axis` at a time."""
     result = np.empty(indices.shape, data.dtype)
     others = [slice(None)] * data.ndim
     grid = list(np.ogrid[tuple(slice(1 if d == axis else n) for d, n in enumerate(indices.shape))])
@@ -190,7 +190,7 @@ def test_bad_entry_is_named_and_nothing_is_written(rows, place, threads):
 @pytest.mark.parametrize(("rows", "columns", "axis"), [(5, 4001, 0), (300, 131, 1), (600, 61, 1)])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_parts_of_larger_arrays(rows, columns, axis, order, reverse):
-    """Data, indices and result are parts of arrays with axes in any order."""
+    """Data, indices and result are parts of arrays with permuted axes."""
     shape = (2, rows, columns)
 
     def part(values):
@@ -221,7 +221,7 @@ def test_many_threads(shape, threads):
 @pytest.mark.parametrize("width", [1, 2, 3])
 @pytest.mark.parametrize("mode", ["raise", "fill"])
 def test_batches_side_by_side(batches, count, width, mode, threads):
-    """Each batch looks into its own data, and the result has the batches next to each other."""
+    """Each batch has its own data, and the batches are adjacent in the result."""
     random = np.random.default_rng(width)
     data = random.standard_normal((batches, 50, width)).astype("f4")
     indices = random.integers(-50, 50, (batches, count, 1))
@@ -247,7 +247,7 @@ def test_duplicate_indices():
 
 
 def test_updates_along_the_first_axis_of_long_rows(threads):
-    """Rows of a page lie far apart: columns are packed, and copied back."""
+    """Rows of a page are far apart: columns are packed and copied back."""
     random = np.random.default_rng(1)
     data = random.integers(0, 99, (2048, 1024), dtype="i4")
     indices = random.integers(-2048, 2048, (1200, 1024))
@@ -264,7 +264,7 @@ def test_updates_along_the_first_axis_of_long_rows(threads):
     [*product(("u1", "i2", "f4", "f8", "c16"), ["i8"]), *product(["f4"], ("i4", "u2", "spread"))],
 )
 def test_lookups_along_the_first_axis_of_long_rows(dtype, mode, index_dtype, threads):
-    """Columns are packed; floats of 8 MiB go past the caches, where they fill whole lines."""
+    """Columns are packed; 8 MiB of floats bypass the caches where they fill whole lines."""
     item = np.dtype(dtype).itemsize
     rows, columns, count = 600, 4096 // item, 2100 if item in (4, 8) else 500
     random = np.random.default_rng(rows)
@@ -294,7 +294,7 @@ def test_lookups_along_the_first_axis_of_long_rows(dtype, mode, index_dtype, thr
 @pytest.mark.parametrize("dtype", ["u1", "f4", "f8"])
 @pytest.mark.parametrize("width", [3, 100, 117])
 def test_rows_in_fortran_order(width, dtype, threads):
-    """Elements of a row lie far apart: rows are moved by parts, of some rows at a time."""
+    """Elements of a row are far apart: parts of several rows are moved at a time."""
     random = np.random.default_rng(width)
     data = np.asfortranarray(random.integers(0, 9, (1024, width)).astype(dtype))
     indices = random.integers(-1024, 1024, (700, 1))

@@ -1,4 +1,4 @@
-"""What the core does for stored arrays refuses arguments that would lead outside of an array."""
+"""The core's functions for stored arrays refuse arguments that would lead out of bounds."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def sort(steps=(4, 4), begin=0, places=None, positions=None, indices=INDICES):
 
 def test_points_are_sorted_by_chunk():
     chunks, starts, places, positions = sort()
-    assert chunks.tolist() == [0, 4, 5]  # of 3 x 2 chunks
+    assert chunks.tolist() == [0, 4, 5]  # a grid of 3 x 2 chunks
     assert starts.tolist() == [0, 1, 2]
     assert positions.tolist() == [0, 2, 1]
     assert places.tolist() == [0, (1 << 2) + 3, (1 << 2) + 3]

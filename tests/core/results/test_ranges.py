@@ -1,4 +1,4 @@
-"""Ranges of data along one axis: what the plain loops say, in every mode and layout."""
+"""Ranges along one axis match the plain loops in every mode and layout."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ DATA = np.array([10, 11, 20, 30, 31, 32])
 @pytest.mark.parametrize("char", np.typecodes["AllInteger"])
 @pytest.mark.parametrize("mode", MODES["gather_ranges"])
 def test_integer_types_of_equal_size_are_interchangeable(mode, char):
-    """NumPy has two types of 64 bits, of which one is np.int64."""
+    """NumPy has two 64-bit integer types, and only one of them is np.int64."""
     starts, stops = np.array([4, 0], char), np.array([6, 1], char)
     values, offsets = gather_ranges(DATA, starts, stops, mode=mode)
     assert (values.tolist(), offsets.tolist()) == ([31, 32, 10], [0, 2, 3])
@@ -45,7 +45,7 @@ FARTHEST = np.iinfo(np.int64)
     ],
 )
 def test_stop_minus_start_does_not_overflow(shape, start, stop, error):
-    """In 64 bits the last one would be a range of one entry."""
+    """With 64-bit arithmetic, the last difference would be a range of one entry."""
     data = np.broadcast_to(np.uint8(1), shape)
     with pytest.raises(error, match=str(2**64 - 1 if error is MemoryError else stop)):
         gather_ranges(data, np.array([start]), np.array([stop]))
@@ -219,7 +219,7 @@ FAR = [start for start in FAR if -(2**63) <= start < 2**63] + [2**63, 2**63 + 5,
 @pytest.mark.parametrize("start", FAR)
 @pytest.mark.parametrize("length", [0, 1, 7])
 def test_huge_starts_match_python_integers(mode, start, length):
-    """Numbers of Python have no end: none is clipped, and none wraps around 64 bits."""
+    """Like unbounded Python integers, starts are neither clipped nor wrapped at 64 bits."""
     kind = np.uint64 if start >= 2**63 else np.int64
     length = min(length, np.iinfo(kind).max - start)
     size = len(DATA)

@@ -1,4 +1,4 @@
-"""What comes back: shapes at the edges, rank 0, empty arrays, lists, other array types."""
+"""Results at the edges: rank 0, empty arrays, lists, other array types."""
 
 import random
 import sys
@@ -40,7 +40,7 @@ def test_depth_0_after_batch_axes():
 
 
 def test_batch_dims_of_all_axes_of_data():
-    """With ``b == data.ndim`` only depth 0 is left: each element is repeated."""
+    """With ``b == data.ndim`` only depth 0 remains, and each element is repeated."""
     desired = np.array(np.broadcast_to(DATA[..., np.newaxis], (2, 3, 4, 2)))
     assert_same_elements(ndgather.gather_nd(DATA, np.zeros((2, 3, 4, 2, 0), int), 3), desired)
     assert_same_elements(ndgather.gather_nd(DATA, np.zeros((2, 3, 4, 0), int), 3), DATA)
@@ -104,7 +104,7 @@ def test_empty_gather(data_shape, indices_shape, axis, shape):
 
 @pytest.mark.parametrize("mode", ["raise", "wrap", "clip"])
 def test_index_into_an_empty_axis_is_an_error(mode):
-    """Also where the slice is empty too: nothing is the right place."""
+    """Even if the slice is empty, because no index is valid."""
     for data in (np.zeros((0, 3)), np.zeros((0, 0))):
         for call in (
             lambda data: ndgather.gather_nd(data, [[0]], mode=mode),
@@ -135,7 +135,7 @@ def test_no_indices_into_an_empty_axis(call, mode):
 
 
 def test_empty_lists_are_indices():
-    """An empty list has no type of its own."""
+    """An empty list has no dtype."""
     vector = np.arange(3)
     assert_same_elements(ndgather.gather_elements(vector, []), np.zeros(0, int))
     assert_same_elements(ndgather.gather(vector, []), np.zeros(0, int))
@@ -218,7 +218,7 @@ def test_elements_of_zero_bytes(dtype):
 
 
 def test_64_bit_indices():
-    """An axis of 2**62 elements (all the same one): no value is cut to 32 or 53 bits."""
+    """An axis of 2**62 identical elements: no index is truncated to 32 or 53 bits."""
     size = 2**62
     data = np.broadcast_to(np.int8(5), (size,))
     inside = np.array([0, size - 1, -size, -1, 2**32, 2**53 + 1])
@@ -237,7 +237,7 @@ def test_64_bit_indices():
     ("shape", "place"), [((1, 46342, 46341), (0, 46341, 0)), ((2, 65536, 65535), (1, 0, 61440))]
 )
 def test_flat_offsets_beyond_32_bits(shape, place):
-    """Shapes whose flat offset does not fit 32 bits, by repeating one row."""
+    """Shapes whose flat offsets need more than 32 bits, made by repeating one row."""
     row = np.arange(shape[-1], dtype=np.int32)
     data = np.broadcast_to(row, shape)
     assert_same_elements(ndgather.gather_nd(data, [place]), row[[place[-1]]])
@@ -248,7 +248,7 @@ def test_flat_offsets_beyond_32_bits(shape, place):
 
 @pytest.mark.parametrize("value", [(2, 0), (0, 2), (0, 3), (1, 2), (3, -1), (-3, 0), (0, -3)])
 def test_each_component_is_checked_separately(value):
-    """Several of these have a flat offset that lies inside of data."""
+    """Several of these tuples have a flat offset within data."""
     with pytest.raises(IndexOutOfBoundsError) as caught:
         ndgather.gather_nd(np.arange(4).reshape(2, 2), [value])
     assert caught.value.position == (0, 0 if not -2 <= value[0] < 2 else 1)
@@ -288,7 +288,7 @@ def test_ranks_up_to_the_limit_of_numpy():
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_many_axes_that_do_not_merge(order):
-    """Slices and positions with a gap on every axis."""
+    """Slices and positions have a gap on every axis."""
     whole = np.asarray(np.arange(4**6).reshape((4,) * 6), order=order)
     data = whole[tuple(slice(None, None, 2 - d % 2 * 3) for d in range(6))]
     lead = np.random.default_rng(0).integers(-data.shape[0], data.shape[0], (3, 2, 4, 1))
@@ -297,7 +297,7 @@ def test_many_axes_that_do_not_merge(order):
 
 
 def test_references_are_counted():
-    """Objects are owned by the result, let go of in `out`, and untouched by an error."""
+    """The result owns objects, `out` releases its old ones, and errors leave them alone."""
     kept, other = object(), object()
     data = np.array([kept, other, None], object)
     before = sys.getrefcount(kept)
@@ -309,13 +309,16 @@ def test_references_are_counted():
         ndgather.gather(data, [0, 0, 3], out=result)
     assert sys.getrefcount(kept) == before
     assert result.tolist() == [other, None, None]
-    many = np.zeros(600_000, int)  # in memory that is reused
+    many = np.zeros(600_000, int)  # in reused memory
     assert ndgather.gather(data, many)[-1] is kept
     for indices in (np.append(many, 3), [3]):
         with pytest.raises(IndexOutOfBoundsError):
             ndgather.gather(data, indices)
     assert sys.getrefcount(kept) == before
-    assert ndgather.gather(np.empty(2, object), [1, 0]).tolist() == [None, None]  # of no reference
+    assert ndgather.gather(np.empty(2, object), [1, 0]).tolist() == [
+        None,
+        None,
+    ]  # without references
     for mode in ("wrap", "clip", "fill"):
         for _ in range(100):
             ndgather.gather_elements(data, [0, 1, 5], mode=mode)
@@ -323,7 +326,7 @@ def test_references_are_counted():
 
 
 def test_strings_of_any_length():
-    """Long strings live outside of the array; result and `out` have an arena of their own."""
+    """Long strings are stored outside the array; result and `out` have their own arenas."""
     kind = np.dtypes.StringDType()
     data = np.array(["", "short", "of a middling length", "long " * 100], kind)
     indices = np.array([3, 0, 2, 1, -1])
@@ -408,7 +411,7 @@ def test_fields_with_references_keep_other_fields_of_out(function):
 
 
 def record(choose, depth=2):
-    """Draw a dtype of records with gaps: nested, aligned, views of fields, subarrays."""
+    """Draw a record dtype with gaps: nested, aligned, views of fields, subarrays."""
     fields = []
     for name in "abcd"[: choose.randint(1, 4)]:
         kinds = [np.dtype(kind) for kind in ("u1", ">i2", "f8", "S3", "V5", "g")]
@@ -433,7 +436,7 @@ def test_padding_of_records_is_unchanged(function, draws):
         print(f"Random({seed!r})\n{call}")
         try:
             desired = expected(call)
-        except IndexError:  # rarely, where the dtype of indices is narrow
+        except IndexError:  # rarely, if the index dtype is narrow
             continue
         out = distinct((*desired.shape, 2), desired.dtype)[..., choose.randrange(2)]
         if call.scatters and choose.random() < 0.5:

@@ -1,4 +1,4 @@
-"""Rows of every width are reduced alike, whatever pieces they are worked on in."""
+"""Rows of every width are reduced correctly, however the work is divided."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.definitions.calls import assert_same_elements
 
 
 def product(old, update):
-    """The product; of complex numbers by the plain formula, each step rounded."""
+    """Return the product; for complex numbers by the plain formula with every step rounded."""
     if old.dtype.kind != "c":
         return old * update
     result = np.empty_like(old)
@@ -30,7 +30,7 @@ REDUCED = {
 
 
 def row_by_row(data, places, updates, reduction):
-    """The loop of the specification."""
+    """Return the result of the loop in the specification."""
     result = data.copy()
     for place, update in zip(places, updates, strict=True):
         result[place] = REDUCED[reduction](result[place], update)
@@ -38,7 +38,7 @@ def row_by_row(data, places, updates, reduction):
 
 
 def numbers(rng, shape, char):
-    """Numbers that are no zeros, with an imaginary part where there is one."""
+    """Return nonzero numbers, with an imaginary part for complex dtypes."""
     if char in "bHil":
         return rng.integers(1, 100, shape).astype(char)
     parts = (rng.integers(80, 120, shape) / 99 for _ in range(2))
@@ -49,7 +49,7 @@ def numbers(rng, shape, char):
 @pytest.mark.parametrize("reduction", REDUCED)
 @pytest.mark.parametrize("char", "bHilefdgFDG")
 def test_rows_of_every_width(char, reduction):
-    """Up to 70 elements, in rows that begin anywhere on a line; more than one update for most."""
+    """Up to 70 elements, in rows with any alignment; most rows have several updates."""
     if char in "FDG" and reduction == "max":
         pytest.skip("complex numbers have no order")
     rng = np.random.default_rng(3)
@@ -128,7 +128,7 @@ def test_scatters(table: str, count: int, reduction: str, threads: int) -> None:
     updates = (np.arange(indices.size) % 50).reshape(indices.shape).astype(data.dtype)
     expected = data.copy()
     rows = expected.reshape(-1, expected.shape[-1])
-    for j in range(count):  # in order of the specification's loop within each row
+    for j in range(count):  # within each row, in the order of the specification's loop
         column, new = indices[..., j].reshape(-1), updates[..., j].reshape(-1)
         place = (np.arange(len(rows)), column)
         rows[place] = new if reduction == "none" else rows[place] + new
@@ -185,13 +185,13 @@ ROWS = 80
 
 
 def transposed(width: int, dtype: str, planes: int = 3) -> np.ndarray:
-    """Data of shape (ROWS, planes, width) whose slices have elements a line or more apart."""
+    """Return data of shape (ROWS, planes, width) whose slice elements are at least a line apart."""
     values = np.resize(np.arange(251).astype(dtype), width * planes * ROWS)
     return values.reshape(width, planes, ROWS).transpose(2, 1, 0)
 
 
 def many_planes(width: int, dtype: str) -> int:
-    """Return how many planes make 256 KiB."""
+    """Return the number of planes in 256 KiB."""
     return (1 << 18) // (ROWS * width * np.dtype(dtype).itemsize) + 1
 
 
@@ -201,7 +201,7 @@ COMBINE = {"none": lambda a, b: b, "add": np.add, "max": np.maximum, "mul": np.m
 def one_after_the_other(
     data: np.ndarray, indices: np.ndarray, updates: np.ndarray, reduction: str
 ) -> np.ndarray:
-    """Return what the loop of the specification leaves of a copy of `data`."""
+    """Return the result of the specification's loop on a copy of `data`."""
     result = data.copy()
     for p in np.ndindex(indices.shape[:-1]):
         place = tuple(indices[p])
@@ -233,7 +233,7 @@ def test_rows_of_a_transposed_array(dtype: str, width: int, count: int, mode: st
     check_rows(transposed(width, dtype), count, mode)
 
 
-# Whole lines, parts of one, and lines with a rest.
+# Whole cache lines, parts of a line, and lines with a remainder.
 ROWS_AND_LINES = [("u1", 128), ("f4", 16), ("u1", 131), ("i2", 33), ("f4", 57), ("c16", 59)]
 
 
@@ -276,7 +276,7 @@ def test_rows_into_a_large_transposed_array(reduction: str, width: int, threads:
 @pytest.mark.parametrize("run", [1, 3, 8, 16, 17, 40, 300])
 @pytest.mark.parametrize("count", [5, 64, 500])
 def test_runs_with_gaps(run: int, count: int, threads: int) -> None:
-    """Runs of some elements, less and more than a line, with as much between them."""
+    """Runs shorter and longer than a cache line, with gaps of the same length."""
     random = np.random.default_rng(run)
     data = random.integers(0, 99, (40, 3, 6, 2 * run), np.int32)[..., :run]
     updates = random.integers(0, 99, (count, 3, 6, 2 * run), np.int32)[..., :run]
@@ -297,7 +297,7 @@ def test_runs_with_gaps(run: int, count: int, threads: int) -> None:
 @pytest.mark.parametrize("dtype", ["u1", "f4", "c16"])
 @pytest.mark.parametrize("box", [(2,), (2, 3), (3, 2, 2), (2, 2, 9), (2, 3, 2, 2), (2, 2, 3, 9)])
 def test_boxes_with_gaps_along_every_axis(box: tuple[int, ...], dtype: str, threads: int) -> None:
-    """No two axes of such boxes can be walked as one."""
+    """No two axes of these boxes can be merged."""
 
     def apart(rows: int) -> np.ndarray:
         *outer, inner = box
@@ -356,7 +356,7 @@ def gaps(values: np.ndarray) -> dict[str, np.ndarray]:
 def test_slices_with_gaps_of_every_kind(
     layout: str, axis: int, dtype: str, shape: tuple[int, ...], threads: int
 ) -> None:
-    """Looked at once, and more often than there are slices."""
+    """Each slice is read once, or more often than there are slices."""
     data = gaps((np.arange(np.prod(shape)) % 251).reshape(shape).astype(dtype))[layout]
     plain = data.tolist()
     random = np.random.default_rng(axis)
@@ -376,7 +376,7 @@ def test_slices_with_gaps_of_every_kind(
 
 
 def same_layout(values: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """Return a copy of `values` whose elements lie as those of `like` do."""
+    """Return a copy of `values` with the memory layout of `like`."""
     apart = sorted(range(like.ndim), key=lambda d: -abs(like.strides[d]))
     back = np.argsort(apart)
     room = np.zeros([values.shape[d] * 2 for d in apart], values.dtype)
@@ -406,7 +406,7 @@ def test_scatters_into_slices_with_gaps_of_every_kind(
     shape: tuple[int, ...],
     threads: int,
 ) -> None:
-    """A few and many updates of rows and of slices in them, of some again and again."""
+    """Few and many updates of rows and of their slices, with duplicates."""
     random = np.random.default_rng(shape)
     data = gaps((np.arange(np.prod(shape)) % 251).reshape(shape).astype(dtype))[layout]
     for depth, count in ((1, 3), (1, 63), (1, 500), (2, 700)):
@@ -425,7 +425,7 @@ def test_scatters_into_slices_with_gaps_of_every_kind(
 
 @pytest.mark.parametrize("layout", gaps(np.zeros((1, 1, 1))))
 def test_data_of_any_layout_is_copied(layout: str, threads: int) -> None:
-    """Data are copied before a scatter, large ones in parts."""
+    """A scatter copies data first, large arrays in parts."""
     for shape in ((3, 5, 7), (30, 200, 300)):
         data = gaps(np.arange(np.prod(shape), dtype="f4").reshape(shape))[layout]
         result = ndgather.scatter_nd(data, np.zeros((1, 1), int), data[-1:])

@@ -1,4 +1,4 @@
-"""Windows of data from each start: what the plain loops say, in every mode and layout."""
+"""Windows match the plain loops in every mode and layout."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def test_result_matches_the_definition(call):
 
 @pytest.mark.parametrize("mode", ["edge", "reflect"])
 def test_windows_larger_than_one_block(mode):
-    """All 150 begin at one place, and have 19 MiB."""
+    """All 150 windows begin at the same position; each has 19 MiB."""
     data = np.arange(5 * 4096.0).reshape(5, 4096)
     rows = [0, 0, 0, 1] if mode == "edge" else [2, 1, 0, 1]
     found = gather_windows(data, np.full((150, 1), -2), (4,), mode=mode)
@@ -48,7 +48,7 @@ PADDED = {"wrap": "wrap", "edge": "edge", "reflect": "reflect", "fill": "constan
 
 @given(data=st.data())
 def test_out_of_bounds_windows_match_numpy_pad(data):
-    """Every axis padded by itself, then cut by slices; pads may be wider than the axis."""
+    """Pad each axis, then cut windows as slices; pads may be wider than the axis."""
     shape = tuple(data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=3)))
     depth = data.draw(st.integers(1, len(shape)))
     modes = [data.draw(st.sampled_from(sorted(PADDED))) for _ in range(depth)]
@@ -74,7 +74,7 @@ def test_out_of_bounds_windows_match_numpy_pad(data):
 
 
 def test_patch_across_the_date_line():
-    """Latitudes end at the poles, longitudes go around."""
+    """Latitudes end at the poles, and longitudes wrap around."""
     world = np.add.outer(np.arange(0, 180, 10), np.arange(0, 36) / 100)
     [patch] = gather_windows(world, [[16, 34]], (2, 4), mode=("raise", "wrap"))
     np.testing.assert_array_equal(patch, np.hstack([world[16:18, 34:], world[16:18, :2]]))
@@ -157,7 +157,7 @@ def test_result_matches_sliding_window_view(threads):
 
 
 def test_windows_around_every_pixel():
-    """Every window of 3 x 3, those on the border filled: as padding makes them."""
+    """All 3 x 3 windows, filled at the border, as with padding."""
     picture = np.arange(1.0, 31.0).reshape(5, 6)
     centres = np.argwhere(picture > 0)
     found = gather_windows(picture, centres - 1, (3, 3), mode="fill")
@@ -296,7 +296,7 @@ def test_gradient_adds_each_window_at_its_source(call):
     numbers = np.arange(call.data.size).reshape(shape)
     sources = reference.gather_windows(numbers, starts, window, mode, -1)
     cotangent = distinct(sources.shape, np.dtype("i8")).astype("f8")
-    wanted = np.zeros(call.data.size + 1)  # the last is for what is filled
+    wanted = np.zeros(call.data.size + 1)  # the last element stands for filled elements
     for source, value in zip(sources.flat, cotangent.flat, strict=True):
         wanted[source] += value
     found = vjp.gather_windows(cotangent, shape, starts, window, mode=mode)

@@ -1,4 +1,4 @@
-"""Indices that repeat one entry 2**59 times are looked at once, where nothing is copied."""
+"""Indices that repeat one entry 2**59 times are checked once if nothing is copied."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ for name, call in json.load(sys.stdin).items():
 
 @pytest.fixture(scope="module")
 def answers():
-    """What a child that has a minute for all calls says; the last call named is the one at work."""
+    """Return the output of a child process, which has a minute; the last named call was running."""
     child = subprocess.run(
         [sys.executable, "-c", SCRIPT],
         input=json.dumps(CALLS),
@@ -78,7 +78,7 @@ ENTRIES = np.array([[0, 1, 5], [2, 7, 1]])
 
 
 def broadcasts() -> list[tuple[np.ndarray, int]]:
-    """Indices with repeated entries, and how many axes of data each tuple names."""
+    """Draw indices with repeated entries, and the number of axes that each tuple indexes."""
     return [
         (np.broadcast_to(ENTRIES[:, None, :, None, None], (2, 4, 3, 5, 1)), 1),
         (np.broadcast_to(ENTRIES[None, :, :, None], (7, 2, 3, 2)), 2),
@@ -116,7 +116,7 @@ counts = pytest.mark.parametrize("count", COUNTS)
 
 
 def columns(data: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
-    """Return what the definition says, column by column; 0 for an index that is out of bounds."""
+    """Return the result by definition, column by column; 0 for an out-of-bounds index."""
     size = data.shape[axis]
     moved = np.moveaxis(data, axis, 0)
     picked = [moved[i] if -size <= i < size else np.zeros_like(moved[0]) for i in indices]
@@ -169,7 +169,7 @@ def test_other_modes(shape: tuple[int, ...], mode: str, threads: int) -> None:
 @pytest.mark.parametrize("count", [64, 100, 255, 256, 257])
 @pytest.mark.parametrize("reduction", ["none", "add"])
 def test_rows_of_fortran_arrays_replaced(count: int, reduction: str, threads: int) -> None:
-    """One element of all rows follows the other, by the same index values."""
+    """The elements of all rows follow each other, with the same indices."""
     random = np.random.default_rng(count)
     data = np.asfortranarray(random.integers(0, 99, (50, 3, 40)))
     updates = np.asfortranarray(random.integers(0, 99, (count, 3, 40)))

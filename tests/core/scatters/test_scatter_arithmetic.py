@@ -1,4 +1,4 @@
-"""The arithmetic of the reductions: every pair of small numbers, rounding, wrapping around."""
+"""The arithmetic of reductions: all pairs of small numbers, rounding and overflow."""
 
 from fractions import Fraction
 
@@ -35,7 +35,7 @@ ONE_BYTE = [
 
 
 def pairs(old, update, reduction):
-    """f(old, update) for all pairs, by a scatter of whole rows."""
+    """Return f(old, update) for all pairs, computed by scattering whole rows."""
     data = np.broadcast_to(old, (update.size, old.size))
     updates = np.broadcast_to(update[:, np.newaxis], data.shape)
     return scatter_nd(data, np.arange(update.size)[:, np.newaxis], updates, reduction=reduction)
@@ -47,7 +47,7 @@ def agree(old, update, reduction):
     )
     actual = pairs(old, update, reduction)
     assert actual.dtype == expected.dtype == old.dtype
-    if reduction in ("min", "max"):  # one of the two, bit for bit
+    if reduction in ("min", "max"):  # bit-identical to one of the two
         assert element_bytes(actual) == element_bytes(expected)
     else:
         assert_same_numbers(actual, expected)
@@ -140,7 +140,7 @@ def test_nan_propagates_and_ties_keep_the_old_element(char, reduction):
     ],
 )
 def test_every_step_is_rounded(dtype, stuck):
-    """Where 1 is half a step it is lost each time, as in the loop; one sum at the end has all."""
+    """Adding 1, half a step, has no effect each time; a single sum at the end would count all."""
     ones = np.ones(3000, dtype)
     total = scatter_nd(np.zeros(1, dtype), np.zeros((3000, 1), int), ones, reduction="add")
     assert float(total[0]) == stuck
@@ -160,8 +160,8 @@ def test_complex_product_matches_the_plain_formula():
 @pytest.mark.parametrize(
     ("data", "updates", "use_init_val", "expected"),
     [
-        ([7, 8], [2, 2], True, [3, 8]),  # 11 / 3, down
-        ([-7, 8], [-2, -2], True, [-4, 8]),  # -11 / 3, down
+        ([7, 8], [2, 2], True, [3, 8]),  # 11 / 3, rounded down
+        ([-7, 8], [-2, -2], True, [-4, 8]),  # -11 / 3, rounded down
         ([7, 8], [2, 3], False, [2, 8]),
         ([7, 8], [-2, -3], False, [-3, 8]),
         ([7.0, 8.0], [2.0, 2.0], True, [11 / 3, 8]),
@@ -222,7 +222,7 @@ def test_identity_is_the_extreme_of_the_dtype(dtype, reduction):
 def test_quotient_of_doubles_is_rounded_once():
     rng = np.random.default_rng(5)
     totals, counts = rng.standard_normal(200), rng.integers(3, 200, 200)
-    # The first update of a place is all of its total, and the others are zeros.
+    # The first update of a target is the total, and the others are zeros.
     places = np.repeat(np.arange(200), counts)
     updates = np.zeros(places.size)
     updates[np.cumsum(counts) - counts] = totals
@@ -237,7 +237,7 @@ def test_quotient_of_doubles_is_rounded_once():
 
 
 def test_quotient_is_not_rounded_twice():
-    total, count = 8442823457555215.0, 6006  # by 80 bits it lies between two doubles
+    total, count = 8442823457555215.0, 6006  # in 80 bits it lies between two doubles
     updates = np.zeros(count)
     updates[0] = total
     means = scatter_nd(
@@ -268,7 +268,7 @@ def test_long_doubles_keep_all_bits():
     ids=["identity", "bytes", "reference", "reference identity", "picture"],
 )
 def test_unknown_reduction_raises(use, monkeypatch):
-    """No rule takes an unknown name for one that it knows."""
+    """No rule accepts an unknown name."""
     monkeypatch.setattr(arguments, "REDUCTIONS", (*arguments.REDUCTIONS, "power"))
     for name in ("power", "Max", ""):
         with pytest.raises((AssertionError, KeyError, ValueError)):

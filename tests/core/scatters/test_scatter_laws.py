@@ -1,4 +1,4 @@
-"""Laws that tie scatters to gathers, to sums and to each other."""
+"""Laws that relate scatters to gathers, to sums and to each other."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ DTYPES = [np.dtype(char) for char in "bifdD"]
 
 @st.composite
 def unique_tuples(draw):
-    """Data, index tuples that are all different, and updates for them."""
+    """Draw data, distinct index tuples, and updates."""
     rank = draw(st.integers(1, 3))
     shape = tuple(draw(st.lists(st.integers(1, 4), min_size=rank, max_size=rank)))
     depth = draw(st.integers(1, rank))
@@ -51,7 +51,7 @@ def test_scatter_of_a_gather_gives_data_back(drawn, more):
 
 @st.composite
 def elements(draw):
-    """Data, indices along an axis, and updates; places repeat."""
+    """Draw data, indices along an axis with duplicates, and updates."""
     rank = draw(st.integers(1, 3))
     shape = tuple(draw(st.lists(st.integers(1, 4), min_size=rank, max_size=rank)))
     axis = draw(st.integers(0, rank - 1))
@@ -100,7 +100,7 @@ def test_order_does_not_affect_integers(reduction, drawn, seed):
 
 @given(elements())
 def test_both_scatters_agree(drawn):
-    """Written out as whole coordinates, the elements are tuples."""
+    """Written as full coordinates, element indices are tuples."""
     data, indices, updates, axis = drawn
     tuples = np.stack(np.indices(indices.shape), -1)
     tuples[..., axis] = indices

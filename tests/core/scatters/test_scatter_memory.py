@@ -1,4 +1,4 @@
-"""No byte outside of the destination changes, and no reference is lost or kept."""
+"""No byte outside the destination changes, and references are neither lost nor leaked."""
 
 import gc
 import sys
@@ -20,7 +20,7 @@ GUARD = 0x5A
 
 
 class Guarded:
-    """An array of any strides in the middle of bytes that are looked at afterwards."""
+    """An array with any strides, surrounded by bytes that are checked afterwards."""
 
     def __init__(self, values, steps=None, margin=256):
         steps = steps or [1] * values.ndim
@@ -82,7 +82,7 @@ def test_bytes_around_large_destinations_are_unchanged(shape, taken, axis, reduc
     ],
 )
 def test_concurrently_modified_indices_never_reach_other_memory(function, shape, taken, mode):
-    """Another thread writes far values into the indices all the time."""
+    """Another thread keeps writing far out-of-bounds values to the indices."""
     rng = np.random.default_rng(1)
     good = rng.integers(0, shape[0], taken)
     indices = good.copy()
@@ -124,7 +124,7 @@ def test_concurrently_modified_indices_never_reach_other_memory(function, shape,
 
 
 class Thing:
-    """Something whose end can be seen."""
+    """An object whose destruction is observable."""
 
 
 def things(count):
@@ -147,7 +147,7 @@ def test_references_are_counted(where):
         "dead" if ref() is None else sys.getrefcount(ref()) - was
         for ref, was in zip(seen, before, strict=True)
     ]
-    # Of data, 1 and 3 are replaced; the first of the updates is replaced by the last.
+    # Elements 1 and 3 of data are replaced; the last update replaces the first.
     expected = [1, 0, 1, 0, 0, 1, 1] if where != "in place" else [0, "dead", 0, "dead", 0, 1, 1]
     assert added == expected
     del data, updates, out

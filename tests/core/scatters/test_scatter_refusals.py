@@ -1,4 +1,4 @@
-"""What the scatters refuse: the class and the whole text, and that nothing was touched."""
+"""Refused scatters: the class and the full text of the error, and that nothing is modified."""
 
 import ml_dtypes
 import numpy as np

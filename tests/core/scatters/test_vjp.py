@@ -1,4 +1,4 @@
-"""Gradients: against differences of the functions themselves, and against torch's autograd."""
+"""Gradients, compared with finite differences and with torch's autograd."""
 
 import numpy as np
 import pytest
@@ -19,9 +19,9 @@ from tests.definitions.strategies import calls
 
 
 def numerical(function, point, cotangent):
-    """The gradient of the sum of ``cotangent * function(point)``, by differences.
+    """Return the gradient of the sum of ``cotangent * function(point)`` by differences.
 
-    The functions are linear and the numbers small integers: the differences are exact.
+    The functions are linear and the numbers are small integers, so the differences are exact.
     """
     gradient = np.zeros(point.shape)
     start = (cotangent * function(point)).sum()
@@ -273,7 +273,7 @@ def test_torch_scatter_add(torch):
 def test_torch_index_put(torch, reduction):
     rng = np.random.default_rng(7)
     data, cotangent = rng.standard_normal((2, 8, 5))
-    # torch takes the gradient of every duplicate as if it had won: only different rows for none
+    # torch treats every duplicate as the last one, so use distinct rows for none
     rows = rng.permutation(8)[:6] if reduction == "none" else rng.integers(0, 8, 20)
     updates = rng.standard_normal((len(rows), 5))
     desired = gradients(

@@ -1,6 +1,7 @@
-"""Run as a script: gathers before and after processes are started, by fork and by spawn.
+"""Run as a script: gather before and after processes are started with fork or spawn.
 
-The first argument says how. It prints ``done`` when every process had the right results.
+The first argument selects the method. The script prints ``done`` if all processes had correct
+results.
 """
 
 import multiprocessing
@@ -19,7 +20,7 @@ THINGS = np.array([object() for _ in range(100)])
 
 
 def gather_and_check(seed):
-    """Gather and scatter enough to wake the threads, and compare; returns how much that was."""
+    """Run enough work to wake the threads, compare the results, and return their number."""
     indices = np.random.default_rng(seed).integers(-DATA.size, DATA.size, SIZE)
     for call, form in ((ndgather.gather, indices), (ndgather.gather_nd, indices[:, np.newaxis])):
         if not np.array_equal(call(DATA, form), DATA[indices]):
@@ -59,15 +60,15 @@ def fork_and_check(depth):
 
 
 def fork():
-    """Threads used before the fork, in the child, in its child, and here again."""
+    """Use threads before the fork, in the child, in its child, and here again."""
     gather_and_check(0)
     fork_and_check(depth=1)
     gather_and_check(3)
 
 
 def fork_amid():
-    """Forks while other threads are in the middle of calls."""
-    gather_and_check(0)  # a fork amid an import leaves its lock to nobody
+    """Fork while other threads are in the middle of calls."""
+    gather_and_check(0)  # a fork during an import would leave its lock held forever
     stop = threading.Event()
 
     def work(seed):
@@ -95,7 +96,7 @@ def pool(method):
 
 
 def exit_asleep():
-    """Ends the process while the threads sleep; nothing may hang or crash."""
+    """End the process while the threads sleep, without hanging or crashing."""
     gather_and_check(0)
 
 

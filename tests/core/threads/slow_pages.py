@@ -1,7 +1,7 @@
-"""A gather from memory whose pages come slowly, like those of a mapped file on a slow disk.
+"""A gather from memory whose pages arrive slowly, like a mapped file on a slow disk.
 
-``python -m tests.core.threads.slow_pages WHAT COUNT`` prints how long another thread stood still
-(``gil``), or when Ctrl-C arrived (``signal``), in seconds. The pages are served by userfaultfd.
+``python -m tests.core.threads.slow_pages WHAT COUNT`` prints how long another thread was blocked
+(``gil``) or when Ctrl-C arrived (``signal``), in seconds. Pages are served by userfaultfd.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import numpy as np
 import ndgather
 
 PAGE = 4096
-DELAY = 0.0005  # seconds for each page
-# Numbers of Linux on x86-64: the system call, its commands, and the event of a missing page.
+DELAY = 0.0005  # seconds per page
+# Linux x86-64 constants: the system call, its commands, and the missing-page event.
 USERFAULTFD, API, REGISTER, COPY, MISSING = 323, 0xC018AA3F, 0xC020AA00, 0xC028AA03, 0x12
 
 
 def open_faults() -> int:
-    """Return a descriptor of userfaultfd, or raise OSError if the system has none for us."""
+    """Return a userfaultfd descriptor, or raise OSError if the system does not provide one."""
     found = ctypes.CDLL(None, use_errno=True).syscall(USERFAULTFD, os.O_CLOEXEC)
     if found < 0:
         raise OSError(ctypes.get_errno(), "userfaultfd")
@@ -37,7 +37,7 @@ def open_faults() -> int:
 
 
 def serve(faults: int) -> None:
-    """Bring one page after the other, in a process that shares no Python object with its parent."""
+    """Serve one page after another, in a process that shares no Python objects with its parent."""
     source = mmap.mmap(-1, PAGE)
     at = ctypes.addressof(ctypes.c_char.from_buffer(source))
     while len(message := os.read(faults, 32)) == 32:
@@ -49,7 +49,7 @@ def serve(faults: int) -> None:
 
 
 def longest_gap(call: threading.Thread) -> float:
-    """Return the longest time for which this thread stood still while another made a call."""
+    """Return the longest time this thread was blocked while another ran a call."""
     ticks = [time.monotonic()]
     call.start()
     while call.is_alive():

@@ -1,4 +1,4 @@
-"""Many Python threads at once: shared inputs, changing indices, and the GIL given up."""
+"""Many Python threads at once: shared inputs, changing indices, and the released GIL."""
 
 import sys
 import threading
@@ -81,7 +81,7 @@ def test_thread_count_may_change_during_calls():
 
 
 def longest_gap(call):
-    """How long `call` took, and the longest time that another Python thread stood still in it."""
+    """Return how long `call` took, and the longest time another Python thread was blocked in it."""
     ticks = []
     stop = threading.Event()
 
@@ -105,14 +105,14 @@ def longest_gap(call):
 @pytest.mark.parametrize("out", [False, True])
 @pytest.mark.parametrize("function", ["gather_nd", "gather_elements", "gather"])
 def test_gil_is_released(function, out):
-    """Another Python thread goes on all through one long call."""
+    """Another Python thread runs throughout a long call."""
     ndgather.set_num_threads(1)
     data = np.arange(1 << 23, dtype=np.float64)
     indices = np.random.default_rng(0).integers(0, data.size, 12_000_000)
     indices = indices[:, np.newaxis] if function == "gather_nd" else indices
     more = {"out": np.zeros(12_000_000)} if out else {}
     call = getattr(ndgather, function)
-    for _ in range(20):  # other processes may take the processor away
+    for _ in range(20):  # other processes may preempt this one
         took, stood_still = longest_gap(lambda: call(data, indices, **more))
         if stood_still < took / 2:
             return
@@ -131,7 +131,7 @@ def test_call_that_holds_the_gil_is_detected():
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("mode", ["raise", "fill", "wrap", "out"])
 def test_concurrently_modified_indices_stay_in_bounds(function, threads, mode):
-    """Every value that comes back stands in data, or was filled in; or there is an error."""
+    """Each resulting value comes from data or the fill value, or there is an error."""
     ndgather.set_num_threads(threads)
     poison, rows, columns = -1.0, 1000, 200
     whole = np.full((3 * rows, columns), poison)
@@ -189,7 +189,7 @@ def test_concurrently_modified_indices_stay_in_bounds(function, threads, mode):
 @pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "drop", "out", "in place"])
 @pytest.mark.parametrize("function", ["scatter_nd", "scatter_elements"])
 def test_scatter_elements_come_from_data_or_updates(function, mode):
-    """Four threads scatter by indices that a fifth changes; an error leaves out as it was."""
+    """Four threads scatter with indices that a fifth changes; an error leaves out unchanged."""
     ndgather.set_num_threads(2)
     shape = (300, 200)
     data = np.arange(1.0, 60_001.0).reshape(shape)
@@ -239,11 +239,11 @@ def test_scatter_elements_come_from_data_or_updates(function, mode):
         changer.join()
 
 
-@pytest.mark.plain  # AddressSanitizer copies arrays by bytes, and so may tear an entry
+@pytest.mark.plain  # AddressSanitizer copies bytes one by one and may tear an entry
 @pytest.mark.races
 @pytest.mark.parametrize("function", [vjp.scatter_nd, vjp.scatter_elements])
 def test_both_scatter_gradients_use_the_same_indices(function):
-    """Of an entry that another thread moves, both are from one of its places, and not of two."""
+    """If another thread moves an entry, both gradients use the same one of its targets."""
     count = 50_000
     places = np.arange(2 * count).reshape(2, count)
     shape = (count, 1) if function is vjp.scatter_nd else count
@@ -274,7 +274,7 @@ def test_both_scatter_gradients_use_the_same_indices(function):
 
 @pytest.mark.races
 def test_single_concurrently_modified_index():
-    """One entry that is out of bounds half of the time, for a second."""
+    """One entry is out of bounds half of the time, for a second."""
     ndgather.set_num_threads(2)
     data = np.arange(1.0, 1001.0)
     indices = np.zeros(200_000, np.int64)
@@ -310,7 +310,7 @@ def test_single_concurrently_modified_index():
 @pytest.mark.skipif(not WITH_GIL, reason="without it NumPy's own setting of shapes crashes")
 @pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")
 def test_concurrently_modified_shape_of_indices():
-    """Another thread gives `indices` another shape amid calls that end in an error."""
+    """Another thread reshapes `indices` during calls that end in an error."""
     data, indices = np.arange(1000), np.zeros(1_000_000, np.int64)
     indices[-1] = 5000
     stop = threading.Event()
@@ -319,7 +319,7 @@ def test_concurrently_modified_shape_of_indices():
         others = []
         while not stop.is_set():
             indices.shape = (1000, 1000)
-            others = [np.zeros(k + 1)[::-1] for k in range(20)]  # where the old shape was
+            others = [np.zeros(k + 1)[::-1] for k in range(20)]  # at the old shape's position
             indices.shape = (1_000_000,)
         return others
 
@@ -352,7 +352,7 @@ def _settings_as_before():
 
 @dataclass
 class Case:
-    """A call on shared inputs, and its result, or the text of its error."""
+    """A call on shared inputs, with its result or the text of its error."""
 
     function: Any
     inputs: tuple[Any, ...]
@@ -361,7 +361,7 @@ class Case:
     takes_out: bool = False
 
     def check(self, out):
-        """Make the call; `out` says whether its result has a place made by this thread."""
+        """Make the call; `out` says whether the result goes to an array of this thread."""
         options = dict(self.options)
         if isinstance(self.expected, str):
             try:
@@ -381,13 +381,13 @@ class Case:
 
 
 def correct(name, *inputs, **options):
-    """A call of one of the five functions that has a result."""
+    """Draw a valid call of one of the five functions."""
     expected = getattr(reference, name)(*inputs, **options)
     return Case(getattr(ndgather, name), inputs, expected, options, takes_out=True)
 
 
 def floats(random, *shape):
-    """Numbers whose sums depend on the order, in every bit."""
+    """Return numbers whose sums depend on the order of addition in every bit."""
     return random.standard_normal(shape) * np.exp2(random.integers(-8, 8, shape))
 
 
@@ -480,19 +480,19 @@ def small_cases():
 
 
 def large_cases():
-    """Work that is shared by threads; the last of each size is out of bounds at its end."""
+    """Return work that is shared by threads; the last case of each size has a bad last index."""
     random = np.random.default_rng(0)
     plane, line = random.random((300, 200), np.float32), floats(random, 20_000)
     tuples = random.integers((-300, -200), (300, 200), (40_000, 2))
     places = random.integers(-20_000, 20_000, (40_000, 1))
     yield correct("gather_nd", plane, tuples)
     yield correct("scatter_nd", line, places, floats(random, 40_000), reduction="add")
-    # Results of a MiB and more live in reused memory.
+    # Results of 1 MiB or more use pooled memory.
     wide, rows = random.random((300, 512)), random.integers(-300, 300, (400, 1))
     yield correct("gather_nd", wide, rows)
     yield correct("scatter_nd", wide, rows, random.random((400, 512)), reduction="mul")
     yield correct("gather", wide.reshape(20, 15, 512), random.integers(0, 15, 30), 1)
-    # Along the first axis, with at least 2**20 bytes in rows of 4096: by bands.
+    # Along the first axis, at least 2**20 bytes in rows of 4096 are processed in bands.
     square = floats(random, 260, 256).astype(np.complex128)
     along = random.integers(-260, 260, (270, 256)).astype(np.int32)
     updates = floats(random, 270, 256).astype(np.complex128)

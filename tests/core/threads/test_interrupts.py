@@ -1,7 +1,7 @@
-"""A long call on the main thread is left soon after a signal handler raises, Ctrl-C's among them.
+"""A long call in the main thread stops soon after a signal handler raises, as for Ctrl-C.
 
-The calls would take minutes or longer: their indices and updates are small arrays seen through
-strides that let entries share memory.
+The calls would run for minutes: their indices and updates are small arrays viewed with strides that
+let entries share memory.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 SOON = 0.2  # seconds until the signal
-# Under ThreadSanitizer calls, and so the pieces between which they can be left, take twenty times
+# Under ThreadSanitizer, calls and the pieces between signal checks take twenty times
 # as long.
 LATEST = SOON + (20.0 if "libtsan" in os.environ.get("LD_PRELOAD", "") else 1.0)
 SIDE = 1 << 20
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.skipif(
 
 
 class RungError(Exception):
-    """What the signal handler raises."""
+    """Raised by the signal handler."""
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def threads(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def endless(values: np.ndarray, *more: int) -> np.ndarray:
-    """2**40 entries, no two rows alike, in the memory of 2**21."""
+    """Return 2**40 distinct rows in the memory of 2**21."""
     step = values.itemsize
     return as_strided(values, (SIDE, SIDE, *more), (step, step, *(0,) * len(more)))
 
@@ -73,7 +73,7 @@ def assert_left_soon(call: Callable[[], object], error: type[Exception] = RungEr
 
 @pytest.mark.usefixtures("alarm", "threads")
 class TestLeftSoon:
-    # Made before the alarm is set: under a sanitizer that takes longer than the alarm waits.
+    # Created before the alarm is set: under a sanitizer, this takes longer than the alarm.
     indices = np.zeros(2 * SIDE, np.int64)
     bad = indices.copy()
     bad[0] = 8
@@ -81,7 +81,7 @@ class TestLeftSoon:
 
     def test_gather_into_a_new_array(self) -> None:
         data = np.arange(8, dtype=np.uint8)
-        # A result that fits in memory: 2 GiB, of which little is ever written.
+        # The result fits in memory: 2 GiB, of which little is ever written.
         some = as_strided(self.indices, (1 << 11, SIDE, 1), (8, 8, 0))
 
         def gathers() -> None:
@@ -189,7 +189,7 @@ def test_signal_does_not_stop_a_call_in_another_thread() -> None:
     try:
         worker.start()
         signal.setitimer(signal.ITIMER_REAL, 0.05)
-        with pytest.raises(RungError):  # in the main thread, at once
+        with pytest.raises(RungError):  # immediately, in the main thread
             time.sleep(5)
         worker.join()
     finally:
@@ -197,7 +197,7 @@ def test_signal_does_not_stop_a_call_in_another_thread() -> None:
     np.testing.assert_array_equal(results[0], np.array([1 << 29, 0]), strict=True)
 
 
-# A shell has its background programs ignore Ctrl-C, and Python leaves it at that.
+# A shell makes background programs ignore Ctrl-C, and Python keeps this setting.
 PROGRAM = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -236,7 +236,7 @@ def test_ctrl_c_stops_a_program() -> None:
 def assert_right_in_a_forked_child(
     call: Callable[[], object], is_right: Callable[[], bool]
 ) -> None:
-    """Make a call within which a signal handler forks; look at the result in both processes."""
+    """Make a call during which a signal handler forks; check the result in both processes."""
     children: list[int] = []
 
     def fork(number: int, frame: object) -> None:
@@ -273,11 +273,11 @@ def test_child_forked_before_writing_runs_the_call_once(threads: None) -> None:
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_child_forked_by_a_signal_handler_finishes_the_call(threads: None) -> None:
     data = np.arange(251, dtype=np.uint8)
-    once = np.random.default_rng(0).integers(1 << 40, size=SIDE)  # far outside: slow to wrap around
+    once = np.random.default_rng(0).integers(1 << 40, size=SIDE)  # far out of bounds: slow to wrap
     indices = as_strided(once, (128, SIDE), (0, 8))
     expected = data[once % 251]
     results: list[np.ndarray] = []
-    ndgather.release_memory()  # which could hold this very result
+    ndgather.release_memory()  # which could reuse the memory of this result
     assert_right_in_a_forked_child(
         lambda: results.append(ndgather.gather(data, indices, mode="wrap")),
         lambda: bool((results[0] == expected).all()),

@@ -1,4 +1,4 @@
-"""Gathering works in forked and spawned processes, whatever was used before."""
+"""Gathers work in forked and spawned processes, regardless of what was used before."""
 
 import subprocess
 import sys
@@ -58,7 +58,7 @@ else:
         raise AssertionError("no error")
     print("worked", flush=True)
 """
-# Runs CALL in the interpreters that standard input names.
+# Runs CALL in the interpreters named on standard input.
 CHILD = f"""
 try:
     import _interpreters as interpreters
@@ -90,12 +90,12 @@ def told(where):
 
 
 def test_second_interpreter_is_refused():
-    """It is refused: by NumPy, or where NumPy lets itself be loaded, as 2.0 does, by the core."""
+    """NumPy refuses it, or, if NumPy allows it as 2.0 does, the core."""
     assert told("first other other first") == ["worked", "refused", "refused", "worked"]
 
 
 def test_subinterpreter_without_the_package_in_the_main_interpreter():
-    """Python 3.11 lets NumPy into whichever asks first; newer ones only into the main one."""
+    """Python 3.11 lets NumPy into any first interpreter; newer versions only into the main one."""
     lets_any = sys.version_info < (3, 12)
     assert told("other other") == ["worked" if lets_any else "refused", "refused"]
 
@@ -105,7 +105,7 @@ def test_main_interpreter_works_after_a_refusal():
     assert told("other first other") == ["refused", "worked", "refused"]
 
 
-# Daemon threads that are inside of calls when the interpreter ends.
+# Daemon threads are inside calls when the interpreter exits.
 DAEMONS = """
 import sys, threading, time
 import numpy as np
@@ -134,7 +134,7 @@ time.sleep(0.3)
 @pytest.mark.parametrize("size", [1 << 10, 1 << 18])
 @pytest.mark.parametrize("name", ["gather", "scatter", "lists", "ranges"])
 def test_daemon_threads_when_the_interpreter_ends(name, size):
-    """Up to Python 3.13 it unwinds such threads, which must release no object then."""
+    """Up to Python 3.13, such threads are unwound and must not release objects then."""
     for _ in range(2):
         child = subprocess.run(
             [sys.executable, "-X", "dev", "-c", DAEMONS, str(size), name],

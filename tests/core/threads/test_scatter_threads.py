@@ -1,4 +1,4 @@
-"""One answer for any number of threads: work of every shape above the thresholds of sharing."""
+"""Results are identical for any number of threads, for all kinds of work above the thresholds."""
 
 import mmap
 import sys
@@ -16,7 +16,7 @@ from tests.definitions.draws import SKEWS, floats
 
 
 def in_order(data, places, updates, reduction):
-    """One update after the other, at places that count from the end of an axis where negative."""
+    """Apply one update after another, at targets that may be negative."""
     sizes = data.shape[: len(places)]
     flat = np.ravel_multi_index(places, sizes, mode="wrap")
     rows = data.reshape(int(np.prod(sizes)), -1)
@@ -24,7 +24,7 @@ def in_order(data, places, updates, reduction):
     return by_numpy.in_order(rows, flat, updates, reduction).reshape(data.shape)
 
 
-# name: shape of data, how many tuples, how many places they are spread over
+# name: shape of data, number of tuples, number of distinct targets
 TUPLES = {
     "few places of little data": ((20_000,), 200_000, 100),
     "all places of little data": ((20_000,), 200_000, 20_000),
@@ -57,7 +57,7 @@ TUPLES = {
 }
 
 
-@lru_cache(maxsize=1)  # the reductions of a name come one after the other
+@lru_cache(maxsize=1)  # the reductions of a name are consecutive
 def arrays_of(name):
     shape, count, spread = TUPLES[name]
     depth = 2 if "columns" in name else 1
@@ -117,7 +117,7 @@ def test_elements(name, reduction):
     backwards = "backwards" in name
     if "transposed" in name:
         data = np.asfortranarray(data)
-    # A few places of the axis take most of the updates.
+    # A few positions on the axis get most updates.
     few = rng.integers(0, min(5, shape[axis]), taken)
     indices = np.where(rng.random(taken) < 0.7, few, rng.integers(0, shape[axis], taken))
     places = list(np.indices(taken, sparse=False))
@@ -137,7 +137,7 @@ def test_elements(name, reduction):
 @pytest.mark.parametrize("width", [32, 64, 128])
 @pytest.mark.parametrize("columns", [2, 3, 4])
 def test_last_record_of_each_element_wins(columns, width):
-    """Records beside each other are places of their own, however far apart rows are."""
+    """Adjacent records are separate targets, no matter how far apart the rows are."""
     rng = np.random.default_rng(columns)
     indices = rng.integers(0, 512, (8_000, columns))
     updates = rng.integers(0, 256, (8_000, columns, width), dtype=np.uint8)
@@ -153,9 +153,9 @@ def test_last_record_of_each_element_wins(columns, width):
 
 
 @pytest.mark.parametrize("order", ["any", "rising", "falling"])
-@pytest.mark.parametrize("width", [7, 8, 9, 16, 33, 256])  # a line holds 16
+@pytest.mark.parametrize("width", [7, 8, 9, 16, 33, 256])  # 16 per cache line
 def test_last_row_of_each_target_wins(width, order):
-    """Where most rows are overwritten, by the same thread or another, and some are dropped."""
+    """Most rows are overwritten, by the same or another thread, and some are dropped."""
     rng = np.random.default_rng(width)
     data, updates = floats(rng, (3_000, width)), floats(rng, (30_000, width))
     place = rng.integers(-3_500, 3_500, 30_000)
@@ -182,7 +182,7 @@ def test_last_row_of_each_target_wins_over_several_rounds():
 
 def test_more_updates_than_buffered_offsets():
     rng = np.random.default_rng(8)
-    size, count = 1_000_000, 2_500_000  # of 4 bytes each
+    size, count = 1_000_000, 2_500_000  # 4 bytes each
     data, updates = rng.integers(-1000, 1000, size), rng.integers(-1000, 1000, count)
     place = rng.integers(0, size, count, np.int32)
     expected = in_order(data, (place,), updates, "add")
@@ -208,7 +208,7 @@ def test_other_types(char):
 @pytest.mark.parametrize("char", "behiFDd")
 @pytest.mark.parametrize("packed", [True, False])
 def test_other_types_partitioned_by_target(char, packed):
-    """Updates of 4 and 8 bytes that follow each other are copied; others stay where they are."""
+    """Consecutive updates of 4 and 8 bytes are copied; others are left in place."""
     rng = np.random.default_rng(9)
     size, count = 1_300_000, 100_000
     data, updates = ((8 * floats(rng, n, "d")).astype(char) for n in (size, 2 * count))
@@ -267,7 +267,7 @@ def test_modes_partitioned_by_target(mode, number):
     assert element_bytes(data) == element_bytes(expected)
 
 
-# name: where updates go among 300,000 places; what is beyond is dropped
+# name: targets of updates among 300,000; targets beyond are dropped
 CROWDS = SKEWS | {
     "most at one": lambda rng, n, places: np.where(
         rng.random(n) < 0.6, 77_777, rng.integers(0, places, n)
@@ -297,7 +297,7 @@ def test_owners_of_crowded_targets(name):
 @pytest.mark.parametrize("most_at_last", [False, True])
 def test_targets_within_4_gib_and_beyond(most_at_last):
     size = 2**30 + 2**18
-    no_reserve = 0x4000  # mmap.MAP_NORESERVE, from Python 3.13 on
+    no_reserve = 0x4000  # mmap.MAP_NORESERVE, available since Python 3.13
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | no_reserve
     memory = mmap.mmap(-1, 4 * (size + 15), flags=flags)
     rng = np.random.default_rng(12)
@@ -308,7 +308,9 @@ def test_targets_within_4_gib_and_beyond(most_at_last):
     if most_at_last:
         which[rng.random(count) < 0.9] = few - 1
     for step in (1, -1):
-        data = np.frombuffer(memory, np.float32)[15:][::step]  # to the end of a line, or nearly
+        data = np.frombuffer(memory, np.float32)[15:][
+            ::step
+        ]  # to the end of a cache line, or nearly
         for number in (1, 2, 3):
             data[where] = 0
             with threads(number):
@@ -318,7 +320,7 @@ def test_targets_within_4_gib_and_beyond(most_at_last):
         data[where] = 0
 
 
-# name: shape of data, how many updates
+# name: shape of data, number of updates
 ROWS = {
     "rows of 260 bytes": ((30_000, 65), 9_000),
     "many short rows": ((60_000, 16), 50_000),
@@ -326,7 +328,7 @@ ROWS = {
 }
 
 
-# name: which of so many places n updates go to
+# name: the targets of n updates among a number of places
 REPEATS = SKEWS | {
     "none": lambda rng, n, places: rng.permutation(places)[:n],
     "each twice": lambda rng, n, places: rng.permutation(places)[:n] // 2 * 2,
@@ -337,7 +339,7 @@ REPEATS = SKEWS | {
 @pytest.mark.parametrize("repeats", REPEATS)
 @pytest.mark.parametrize("name", ROWS)
 def test_updates_with_duplicate_indices(name, repeats, reduction):
-    """The last one stays, or all are applied in order."""
+    """The last update wins, or all are applied in order."""
     shape, count = ROWS[name]
     depth = 2 if "columns" in name else 1
     rng = np.random.default_rng(14)
@@ -354,7 +356,7 @@ def test_updates_with_duplicate_indices(name, repeats, reduction):
 
 @pytest.mark.parametrize("spread", [1_000, 30_000])
 def test_duplicate_rows_with_negative_strides(spread):
-    """In place, with gaps between the updates and some that are dropped for their index."""
+    """In place, with gaps between updates and some that are dropped."""
     rng = np.random.default_rng(15)
     updates = floats(rng, (5, 2_100, 100))[::-1, :2_000, 9:81]
     indices = rng.integers(-spread, spread * 3 // 2, (5, 2_000))
@@ -401,7 +403,7 @@ def test_dropping_in_many_threads(size):
 
 
 def test_targets_shared_through_strides():
-    """Negative steps, gaps between the updates, and slices with gaps."""
+    """Negative strides, gaps between updates, and slices with gaps."""
     rng = np.random.default_rng(8)
     data = floats(rng, (3, 600_000))[::-1, ::-1].T
     updates = floats(rng, (120_000, 6))[::-1, ::2]

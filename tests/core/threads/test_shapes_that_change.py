@@ -1,4 +1,4 @@
-"""Another thread gives the arrays of a call other shapes: right elements or an honest error."""
+"""Another thread reshapes the arrays of a call: results are correct, or the error is accurate."""
 
 import sys
 import threading
@@ -29,7 +29,7 @@ SECONDS = 0.15
 
 @contextmanager
 def repeated(change):
-    """Make `change` again and again on another thread, which often gets its turn."""
+    """Run `change` repeatedly in another thread that gets frequent turns."""
     stop = threading.Event()
 
     def work():
@@ -52,14 +52,14 @@ def set_shapes(array, *shapes):
     def change():
         for shape in shapes:
             array.shape = shape
-        with suppress(ValueError):  # NumPy refuses what others refer to
+        with suppress(ValueError):  # NumPy refuses arrays with references
             array.resize((7, 7))
 
     return change
 
 
 def of(function):
-    """Arrays whose shapes fit, and the other shapes that each of them is given."""
+    """Return arrays with matching shapes, and the other shapes that each is given."""
     data = np.arange(1.0, 50_001.0).reshape(100, 500)
     shapes = {"data": ((500, 100), (50_000,), (100, 500))}
     if function in ("gather_nd", "scatter_nd"):
@@ -92,7 +92,7 @@ def of(function):
     ],
 )
 def test_shapes_of_an_argument(function, changing):
-    """With entries in bounds and one far outside; without out= and, if that changes, with it."""
+    """With valid entries and an out-of-bounds entry; with out= only if that array changes."""
     arrays, shapes = of(function)
     call = getattr(ndgather, function)
     bad = {**arrays, "indices": arrays["indices"].copy()}
@@ -110,7 +110,7 @@ def test_shapes_of_an_argument(function, changing):
                     texts.append(str(error))
                 else:
                     assert given is arrays
-                    values = np.frombuffer(result.tobytes())  # the result may be out
+                    values = np.frombuffer(result.tobytes())  # the result may be `out`
                     allowed = (values >= 1) & (values <= 50_000) | (values == 60_000)
                     assert allowed.all()
     assert texts
@@ -130,7 +130,7 @@ def test_shapes_of_an_operators_argument(changing):
 
 
 def after_the_key(monkeypatch, change):
-    """Let an operator's arguments change when it has looked up what it knows of their shapes."""
+    """Change an operator's arguments after it has looked up cached facts about their shapes."""
     before = KnownCalls.key
 
     def key_then_change(*given):
@@ -168,7 +168,7 @@ def test_operator_does_not_reuse_another_axis(monkeypatch):
 
 
 def told_after(change, **arguments):
-    """Return the error of a call whose arrays change between the refusal and the text."""
+    """Return the error of a call whose arrays change between the refusal and the error text."""
     call = Call("gather_nd", Kind.GATHER_ND, **arguments)
     refusal = call.run()
     change()

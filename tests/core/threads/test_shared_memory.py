@@ -1,4 +1,4 @@
-"""What the arguments of a call share with each other, with earlier results, with other threads."""
+"""Memory shared between arguments, earlier results and other threads."""
 
 import subprocess
 import sys

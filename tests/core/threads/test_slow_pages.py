@@ -1,4 +1,4 @@
-"""Calls on memory that is slower than estimated let other threads run, and can be interrupted."""
+"""Calls on memory that is slower than estimated let other threads run and can be interrupted."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from tests.definitions.environments import is_known
 
 
 def is_possible() -> bool:
-    if not is_known():  # numbers of Linux on x86-64
+    if not is_known():  # Linux x86-64 constants
         return False
     try:
         slow_pages.open_faults()
@@ -36,7 +36,7 @@ def seconds(what: str, count: int) -> float:
 
 @pytest.mark.parametrize("count", [1_500, 4_000])
 def test_other_threads_run_during_slow_page_faults(count):
-    """Even a call whose estimate was too short to release the GIL releases it by the clock."""
+    """A call whose estimate was too short to release the GIL releases it after some time."""
     assert seconds("gil", count) < 0.2
 
 

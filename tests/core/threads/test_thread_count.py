@@ -1,4 +1,4 @@
-"""Results and errors do not depend on the number of threads; how that number is set."""
+"""Results and errors do not depend on the number of threads, and how to set this number."""
 
 import os
 import subprocess
@@ -61,7 +61,7 @@ def test_results_are_identical_for_every_thread_count(name):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_same_first_bad_entry_for_every_count(name):
-    """Bad entries in the middle, near the end and last: in the work of several threads."""
+    """Bad entries in the middle, near the end and last, in the work of several threads."""
     call, data, indices, option = made(name)
     sizes = data.shape[option : option + indices.shape[-1]] if call is ndgather.gather_nd else ()
     size = max(sizes) if sizes else data.shape[option]
