@@ -115,7 +115,7 @@ def test_an_unknown_runtime_is_an_error(ndgather):
     save(3)
     outcome = ndgather("check checked.onnx --runtime onnxruntim,opnvino")
     assert outcome.status == 1
-    assert "runtime = 'opnvino' is not known (allowed: parts of LiteRT" in outcome.err
+    assert "runtime = 'opnvino' is not known (allowed: substrings of LiteRT" in outcome.err
     outcome = ndgather("check checked.onnx --runtime onnxruntime,")
     assert (outcome.status, outcome.out) == (2, "")
     assert "argument --runtime: 'onnxruntime,' has an empty name" in outcome.err

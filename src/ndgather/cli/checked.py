@@ -109,7 +109,7 @@ def check_module(words: list[str]) -> None:
     if not package or find_spec(package) is None:
         hint = messages.did_you_mean(package, {each.name for each in pkgutil.iter_modules()})
         raise FileError(
-            f"-m {words[0]} names no module (allowed: one that Python can import){hint}"
+            f"-m {words[0]}: there is no such module (allowed: a module on Python's path){hint}"
         )
 
 

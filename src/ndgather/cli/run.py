@@ -254,8 +254,8 @@ def _print_run(run: ModelRun, seconds: float) -> None:
     else:
         total = result.gather_nodes + result.remaining_nodes
         who = (
-            f"{plural(total, 'node')} ran in {result.runtime}; of these, {result.gather_nodes} "
-            "gather and scatter nodes were compared with ndgather"
+            f"{plural(total, 'node')} ran in {result.runtime}; compared with ndgather: "
+            f"{plural(result.gather_nodes, 'gather or scatter node')}"
         )
     print(f"\n{who}; {time_text(seconds)} in total.")
     if run.not_loaded:

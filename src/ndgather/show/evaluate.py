@@ -146,7 +146,7 @@ def _check(call: Call, dense_shape: tuple[int, ...], grid: Grid | None) -> Itera
     return [f"the call reads {steps:,} of {math.prod(chunks.counts):,} chunks"]
 
 
-# The number of entries that a picture shows: all up to the first number, otherwise the second.
+# The maximum number of entries to show completely, and the number to show of more entries.
 _TUPLES, _WINDOWS, _INTEGERS = (16, 6), (6, 3), (30, 6)
 MOST_ENTRIES = max(_TUPLES[0], _WINDOWS[0], _INTEGERS[0])
 

@@ -514,7 +514,7 @@ def check_runtimes(names: Iterable[str]) -> None:
     for name in names:
         if not any(name.lower() in runtime.lower() for runtime in known):
             raise ModelError(
-                f"runtime = {name!r} is not known (allowed: parts of {listed(known)})"
+                f"runtime = {name!r} is not known (allowed: substrings of {listed(known)})"
                 f"{did_you_mean(name, known)}"
             )
 
