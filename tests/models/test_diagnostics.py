@@ -79,7 +79,7 @@ def test_findings_survive_a_json_round_trip():
 HEAD = """<ir_version: 8, opset_import: ["" : 18]>"""
 BROKEN = {
     "no such operator": (f"{HEAD} g (float[3] x) => (float[3] y) {{ y = Nope(x) }}", {"x": 3}),
-    "sizes that do not fit": (
+    "mismatched sizes": (
         f"{HEAD} g (float[A,B] x, float[C,D] w) => (float[A,D] y) {{ y = MatMul(x, w) }}",
         {"x": (2, 3), "w": (4, 5)},
     ),
@@ -87,7 +87,7 @@ BROKEN = {
         f"{HEAD} g (float[A,B] x, float[C,D] w) => (float[E,F] y) {{ y = Concat<axis=0>(x, w) }}",
         {"x": (3, 2), "w": (4, 3)},
     ),
-    "channels that differ": (
+    "different channels": (
         f"{HEAD} g (float[1,3,4,4] x, float[2,5,3,3] w) => (float[1,2,2,2] y) {{ y = Conv(x, w) }}",
         {"x": (1, 3, 4, 4), "w": (2, 5, 3, 3)},
     ),

@@ -301,9 +301,9 @@ def test_differences_between_runtimes_are_findings(condition, model, detail, run
 
 
 NOT_MET = {
-    "indices from the front": one_node(indices=np.array([[0], [4]])),
+    "non-negative indices": one_node(indices=np.array([[0], [4]])),
     "off-axis sizes on the axis only": one_node("GatherElements", indices=(2, 4)),
-    "sizes that are not known": one_node("GatherElements", data=("A", 4), indices=("B", 4)),
+    "unknown sizes": one_node("GatherElements", data=("A", 4), indices=("B", 4)),
     "distinct updates": one_node(**SCATTER, indices=np.array([[1], [-1]])),
     "duplicates with a reduction": one_node(
         **{**SCATTER_ELEMENTS, "indices": np.array([[0, 1, 2, 3], [4, 1, 0, 0]])}, reduction="add"

@@ -464,19 +464,19 @@ REFUSED = {
         DTypeError,
         "ai.onnx GatherND-11: data.dtype = bfloat16 is not taken",
     ),
-    "bfloat16 in the contributed domain": (
+    "bfloat16 in com.microsoft": (
         refused("GatherND", kind=TensorProto.BFLOAT16, target={"domain": "com.microsoft"}),
         DTypeError,
         "com.microsoft GatherND-1: data.dtype = bfloat16 is not taken",
     ),
-    "an operator that is not there yet": (
+    "an operator of a later opset": (
         refused("ScatterND", indices=(20, 1), updates=(20, 4), target={"opset": 10}),
         ModelError,
         "ai.onnx ScatterND-18 cannot become opset 10: opset 10 does not support ScatterND; "
         "ai.onnx ScatterND-18 cannot become Gather: its indices are not a constant, and the number "
         "of updates is 20 (allowed: 1..16)",
     ),
-    "a reduction that is not there yet": (
+    "a reduction of a later opset": (
         refused(
             "ScatterND", indices=(20, 1), updates=(20, 4), reduction="add", target={"opset": 13}
         ),
@@ -485,7 +485,7 @@ REFUSED = {
         "ScatterND-18 cannot become Gather: its indices are not a constant, and the number of "
         "updates is 20 (allowed: 1..16)",
     ),
-    "a word of a reduction that is not there yet": (
+    "a reduction value of a later opset": (
         refused(
             "ScatterND", indices=("N", 1), updates=("N", 4), reduction="max", target={"opset": 16}
         ),
@@ -500,7 +500,7 @@ REFUSED = {
         "ai.onnx Gather-13 cannot become ai.onnx Gather-1: a negative index counts from the end, "
         "but is out of bounds there",
     ),
-    "a rank that is not known": (
+    "an unknown rank": (
         refused("GatherND", data=None, indices=None, batch_dims=1, target={"opset": 11}),
         ModelError,
         "ai.onnx GatherND-13 cannot become GatherND: the rank of indices is not known",
@@ -544,7 +544,7 @@ REFUSED = {
         "ai.onnx Gather-13 cannot become GatherElements: data and indices have ranks 2 and 2, "
         "not 1",
     ),
-    "what is wrong already": (
+    "a node that is already invalid": (
         refused("GatherND", batch_dims=3, target={"opset": 13}),
         AttributeValueError,
         "ai.onnx GatherND-13: batch_dims = 3 is out of range",

@@ -72,7 +72,7 @@ ENTRIES = {
 
 OUTSIDE = {
     "above": "../secret",
-    "above by way of a folder": "deep/../../secret",
+    "a parent folder through a subfolder": "deep/../../secret",
     "absolute": "/etc/hostname",
     "a drive": "C:\\secret",
     "a share": "\\\\host\\share\\secret",
@@ -107,21 +107,21 @@ def test_tensors_outside_the_model_folder_are_refused(folder, location, entry):
 UNFIT = {
     "no such file": ({"location": "none"}, "cannot be read: no such file or directory"),
     "a folder": ({"location": "deep"}, "cannot be read: is a directory"),
-    "an offset below 0": ({"offset": -8}, "offset = '-8' is not a whole number"),
-    "an offset that is no number": ({"offset": "x"}, "offset = 'x' is not a whole number"),
+    "a negative offset": ({"offset": -8}, "offset = '-8' is not a whole number"),
+    "an offset that is not a number": ({"offset": "x"}, "offset = 'x' is not a whole number"),
     "an offset beyond the file": ({"offset": 56}, "bytes 56..56 are not in "),
     "an offset beyond 64 bits": ({"offset": 2**70}, "is not a whole number"),
-    "a length below 0": ({"length": -1}, "length = '-1' is not a whole number"),
+    "a negative length": ({"length": -1}, "length = '-1' is not a whole number"),
     "a length beyond the file": ({"length": 49}, "bytes 0..49 are not in "),
     "an end beyond 64 bits": (
         {"offset": 2**63 - 1, "length": 2**63 - 1}, f"bytes {2**63 - 1}..{2**64 - 2} are not in "),
-    "a length that is not that of the tensor": (
+    "a length that differs from the tensor": (
         {"length": 40}, "has 40 bytes in its file (allowed: 48, by its type and dims)"),
-    "a rest that is not that of the tensor": (
+    "a remainder that differs from the tensor": (
         {"offset": 8}, "has 40 bytes in its file (allowed: 48, by its type and dims)"),
     "dims beyond 64 bits": (
         {"dims": (2**62, 2**62)}, f"has 48 bytes in its file (allowed: {2**127}, by its type"),
-    "dims below 0": ({"dims": (-6,)}, "dims = (-6,) has a negative size"),
+    "negative dims": ({"dims": (-6,)}, "dims = (-6,) has a negative size"),
     "half of a byte": (
         {"data_type": TensorProto.INT4}, "has 48 bytes in its file (allowed: 3, by its type"),
 }  # fmt: skip
@@ -303,11 +303,11 @@ UNKNOWN = {
     "the type of a constant": (
         lambda proto: setattr(proto.graph.initializer[0], "data_type", 99), "run",
         "m.onnx: cannot be run: 99"),
-    "sizes that no array has": (
+    "impossible sizes": (
         lambda proto: proto.graph.initializer[0].CopyFrom(
             TensorProto(name="data", data_type=7, dims=[0, 2**62, 2**62], raw_data=b"")),
         "run", "array is too big"),
-    "a name that is no text": (
+    "a name that is not UTF-8": (
         lambda proto: setattr(proto.graph.node[0], "name", "marked"), "check",
         "m.onnx: cannot be read as an ONNX model: a name is not UTF-8 text"),
 }  # fmt: skip

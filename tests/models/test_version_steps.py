@@ -75,8 +75,8 @@ CASES = {
         " y = LSTM<hidden_size=1, layout=0>(x, w, r)",
         FLOATS, 14, 11,
     ),
-    "largest of integers": ("y = Max(x, z, w)", "int64[2,3] x, int64[3] z, int64[1] w", 13, 11),
-    "least of integers": ("y = Min(x, z)", "int64[2,3] x, int64[3] z", 12, 9),
+    "maximum of integers": ("y = Max(x, z, w)", "int64[2,3] x, int64[3] z, int64[1] w", 13, 11),
+    "minimum of integers": ("y = Min(x, z)", "int64[2,3] x, int64[3] z", 12, 9),
     "loop": (
         "n = Constant<value_int=3>() c = Constant<value=bool {1}>() y = Loop(n, c, x) <body = b"
         " (int64 k, bool d, float[2,3,4] v) => (bool e, float[2,3,4] w)"
@@ -287,15 +287,15 @@ def resize(attribute):
 
 
 REFUSED = {
-    "a node that a rewriting adds": (
+    "an added node": (
         'y = ScatterND<reduction="mul">(x, i, u)', "float[N,M] x, int64[3,2] i, float[3] u", 16, 11,
         "node ScatterND of 'y': ai.onnx ScatterND-16 cannot become opset 11: reduction is mul "
         "(allowed: none); Reshape of opset 11 does not support sizes that may be 0 (allowed: opset",
     ),
-    "an axis that is not there": (
+    "an out-of-bounds axis": (
         "y = Concat<axis=-3>(x, x)", "float[2,3] x", 13, 9, "axis = -3 is out of bounds for rank 2",
     ),
-    "a node that makes no sense": (
+    "an invalid node": (
         "y = LayerNormalization(x, x)", "float x", 17, 9, "node LayerNormalization of 'y': ",
     ),
     "an attribute": (
