@@ -1,4 +1,4 @@
-// check.h - reading index values without copying anything: all of them for errors, some for the schedule.
+// check.h - reading indices without moving slices: all of them to find errors, or a sample to choose a schedule.
 #pragma once
 
 #include <cstdlib>
@@ -7,7 +7,7 @@
 
 namespace ndgather::NDGATHER_ISA {
 
-// Counts the bad entries of n tuples of one run, and names the first of them.
+// Counts the out-of-bounds entries of n tuples of one run, and finds the first.
 template <class Policy, class Index>
 Outside find_outside(const Plan& plan, const char* index, Size n) noexcept {
   Outside found;
@@ -46,8 +46,8 @@ inline Outside check(const Plan& plan, Size begin, Size end) noexcept {
   return all;
 }
 
-// Whether many of some sampled slices and their neighbours share lines: the hardware follows those that lie side by
-// side by itself, and keeps those that come again and again.
+// Whether many sampled slices share cache lines. Such slices need no prefetching: the hardware prefetches adjacent slices by
+// itself and keeps repeated ones in the cache. Of 256 sampled slices, fewer than 160 must be in different lines.
 inline bool shares_lines(const Plan& plan) noexcept {
   const Walk<> walk(plan);
   Size lines[2 * kLimits.line_samples], count = 0;

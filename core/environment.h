@@ -1,4 +1,4 @@
-// environment.h - the floating-point environment in which reductions compute.
+// environment.h - the floating-point environment for reductions.
 #pragma once
 
 #include <cfenv>
@@ -8,10 +8,10 @@
 
 namespace ndgather {
 
-// Whether this thread rounds to nearest, keeps subnormal numbers, and traps nothing. May say no for a default environment.
+// Whether this thread rounds to nearest, keeps subnormal numbers, and traps no exception. May return a false negative.
 inline bool has_default_environment() noexcept {
 #if defined(__x86_64__) && defined(__GNUC__)
-  unsigned short x87;  // which computes with long double
+  unsigned short x87;  // used for long double
   asm volatile("fnstcw %0" : "=m"(x87));
   return (_mm_getcsr() & 0xffc0u) == 0x1f80u && (x87 & 0x0f3f) == 0x033f;
 #else
@@ -19,8 +19,8 @@ inline bool has_default_environment() noexcept {
 #endif
 }
 
-// Sets the default environment, and restores that of the caller at the end. A caller may flush subnormal numbers to zero, as
-// torch.set_flush_denormal and the threads of XLA do, or round in another direction.
+// Sets the default environment and later restores the caller's. A caller may flush subnormal numbers to zero, as
+// torch.set_flush_denormal and XLA's threads do, or round in another direction.
 class DefaultEnvironment {
  public:
   explicit DefaultEnvironment(bool wanted = true) noexcept : changed_(wanted && !has_default_environment()) {

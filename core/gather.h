@@ -1,6 +1,6 @@
-// gather.h - moves of slices between the indexed and the dense array, in either direction, and the loop that gathers.
+// gather.h - moving slices between the indexed and the dense array in either direction, and the loop that gathers.
 //
-// A move needs the width of what it copies, never its dtype.
+// Moves depend on the width of an element, never on its dtype.
 #pragma once
 
 #include "walk.h"
@@ -13,9 +13,8 @@
 
 namespace ndgather::NDGATHER_ISA {
 
-// Calls visit(indexed offset, dense offset) for every place in the first `rank` dims of one slice; with all of them, for
-// every run of plan.width bytes. Always inlined: as a function of its own it would hand over what `visit` holds by way
-// of memory.
+// Calls visit(indexed offset, dense offset) for every place in the first `rank` dims of one slice. With all dims, this is
+// every run of plan.width bytes. Always inlined, so that the variables that `visit` captures stay in registers.
 template <class Visit>
 [[gnu::always_inline]] inline void each_run(const Plan& plan, int rank, Visit visit) noexcept {
   if (rank == 0) return visit(0, 0);
@@ -63,7 +62,7 @@ template <class Visit>
   }
 }
 
-// Calls move(to, from) for every place in the first `rank` dims of n slices: of a gather, the dense array is written to.
+// Calls move(to, from) for every place in the first `rank` dims of n slices. A gather writes to the dense array.
 template <bool Gathers, class Move>
 [[gnu::always_inline]] inline void each_place(const Plan& plan, int rank, const Size* at, const DenseOffsets& dense, Size n,
                                               Move move) noexcept {
@@ -73,15 +72,8 @@ template <bool Gathers, class Move>
   });
 }
 
-// The same for every run of n slices.
-template <bool Gathers, class Move>
-[[gnu::always_inline]] inline void each_move(const Plan& plan, const Size* at, const DenseOffsets& dense, Size n,
-                                             Move move) noexcept {
-  each_place<Gathers>(plan, plan.slice_rank, at, dense, n, move);
-}
-
-// n elements, number i from at(i), written side by side: put together in a register, as wide stores cost less than many.
-// Past the caches, if wanted, where they fill whole registers.
+// Writes n elements next to each other, reading element i at at(i). Elements are joined in a register, because one wide
+// store costs less than several narrow ones: four float32 become one store of 16 bytes. `Past` bypasses the caches.
 template <int Width, bool Past, class At>
 [[gnu::always_inline]] inline void join_elements(char* to, const char* from, At at, Size n) noexcept {
   constexpr int kTogether = 16 % Width == 0 ? 16 / Width : 1;
@@ -112,16 +104,16 @@ void move_elements(const Plan& plan, const Size* at, const DenseOffsets& dense, 
         join_elements<Width, false>(to, from, [step](Size e) { return e * step; }, size);
       });
     };
-    if (line.indexed == 2 * Width) return join_lines(std::integral_constant<Size, 2 * Width>{});  // as of real parts
+    if (line.indexed == 2 * Width) return join_lines(std::integral_constant<Size, 2 * Width>{});  // such as real parts
     return join_lines(line.indexed);
   }
-  each_move<Gathers>(plan, at, dense, n, [](char* to, const char* from) { std::memcpy(to, from, Width); });
+  each_place<Gathers>(plan, plan.slice_rank, at, dense, n, [](char* to, const char* from) { std::memcpy(to, from, Width); });
 }
 
-// Widths from Half + 1 to 2 * Half: two pieces that overlap in the middle.
+// Moves runs of Half + 1 to 2 * Half bytes as two pieces that overlap in the middle: 11 bytes are bytes 0 to 7 and 3 to 10.
 template <bool Gathers, int Half>
 void move_halves(const Plan& plan, const Size* at, const DenseOffsets& dense, Size n) noexcept {
-  each_move<Gathers>(plan, at, dense, n, [second = plan.width - Half](char* to, const char* from) {
+  each_place<Gathers>(plan, plan.slice_rank, at, dense, n, [second = plan.width - Half](char* to, const char* from) {
     char low[Half], high[Half];
     std::memcpy(low, from, Half);
     std::memcpy(high, from + second, Half);
@@ -130,7 +122,8 @@ void move_halves(const Plan& plan, const Size* at, const DenseOffsets& dense, Si
   });
 }
 
-// A row of at least one line, line by line: for rows of some KiB memcpy takes string instructions, which start slowly.
+// Copies a row of at least 64 bytes by cache lines, because memcpy uses string instructions for a few KB, which start
+// slowly.
 inline void copy_row(char* to, const char* from, Size width) noexcept {
   if (width >= kTuning.block_bytes) {
     std::memcpy(to, from, static_cast<std::size_t>(width));
@@ -141,7 +134,7 @@ inline void copy_row(char* to, const char* from, Size width) noexcept {
   std::memcpy(to + last, from + last, kLine);
 }
 
-// Writes a line past the caches: it need not be read first, and pushes nothing out of them.
+// Writes a line past the caches, so that it is not read first and evicts nothing.
 inline void write_line(char* to, const char* from) noexcept {
 #if defined(__AVX512F__)
   _mm512_stream_si512(reinterpret_cast<__m512i*>(to), _mm512_loadu_si512(from));
@@ -154,7 +147,7 @@ inline void write_line(char* to, const char* from) noexcept {
 #endif
 }
 
-// The lines that a row shares with its neighbours go through the caches.
+// Writes a row past the caches, except for the parts of lines at its ends.
 inline void write_row(char* to, const char* from, Size width) noexcept {
   const Size before = (kLine - static_cast<Size>(reinterpret_cast<std::uintptr_t>(to) % kLine)) % kLine;
   const Size behind = before + (width - before) / kLine * kLine;
@@ -163,7 +156,7 @@ inline void write_row(char* to, const char* from, Size width) noexcept {
   std::memcpy(to + behind, from + behind, static_cast<std::size_t>(width - behind));
 }
 
-// Once this ends, other threads see what this one has written past the caches.
+// Makes writes past the caches visible to other threads.
 inline void finish_writes() noexcept {
 #if defined(__SSE2__)
   _mm_sfence();
@@ -172,10 +165,11 @@ inline void finish_writes() noexcept {
 
 template <bool Gathers, void copy(char*, const char*, Size) noexcept>
 void move_rows(const Plan& plan, const Size* at, const DenseOffsets& dense, Size n) noexcept {
-  each_move<Gathers>(plan, at, dense, n, [width = plan.width](char* to, const char* from) { copy(to, from, width); });
+  each_place<Gathers>(plan, plan.slice_rank, at, dense, n,
+                      [width = plan.width](char* to, const char* from) { copy(to, from, width); });
 }
 
-// Blocks in which some positions are to be filled.
+// Gathers a block in which some positions are filled because they are out of bounds.
 template <class At>
 void copy_or_fill(const Plan& plan, const At* at, const DenseOffsets& dense, Size n) noexcept {
   const auto element = static_cast<std::size_t>(plan.element);
@@ -214,8 +208,8 @@ Store pick_move(const Plan& plan, bool nontemporal) noexcept {
   return nontemporal ? move_rows<Gathers, write_row> : move_rows<Gathers, copy_row>;
 }
 
-// Moves n slices. Parts of slices may lie lines apart in the dense array, and the hardware does not follow such steps: some
-// are moved at a time, while those of later slices are asked for.
+// Moves n slices. If only parts of slices are moved, they may lie several lines apart in the dense array, and the hardware
+// does not prefetch such steps. Then eight are moved at a time, and those 16 slices later are prefetched.
 template <bool Gathers>
 [[gnu::always_inline]] inline void move_some(const Plan& plan, const Schedule& schedule, Store move, const Size* at,
                                              DenseOffsets dense, Size n) noexcept {
@@ -232,7 +226,7 @@ template <bool Gathers>
   }
 }
 
-// Calls visit with the width of an element, as a constant.
+// Calls visit with the width of an element as a compile-time constant.
 template <class Visit>
 auto with_width(Size width, Visit visit) noexcept {
   switch (width) {
@@ -244,7 +238,7 @@ auto with_width(Size width, Visit visit) noexcept {
   }
 }
 
-// Writes n elements side by side, or past the caches where that is wanted and they begin with a whole register.
+// Gathers n adjacent elements, and writes them past the caches if `past` is true and the address is suitably aligned.
 template <int Width, class At>
 void copy_elements(const Plan& plan, const At* at, Size dense, Size n, bool past) noexcept {
   char* const to = plan.dense + dense;
@@ -255,7 +249,7 @@ void copy_elements(const Plan& plan, const At* at, Size dense, Size n, bool past
               : join_elements<Width, false>(to, plan.indexed, listed, n);
 }
 
-// Gathers single elements that are written side by side, by offsets of 32 bits.
+// Gathers adjacent single elements with 32-bit offsets.
 template <int Width>
 bool gather_elements(const Plan& plan, const Schedule& schedule, Size begin, Size end) noexcept {
   return walk_blocks<BlockOf<Narrow>, false>(plan, schedule, begin, end, [&](const BlockOf<Narrow>& block) {
@@ -264,8 +258,7 @@ bool gather_elements(const Plan& plan, const Schedule& schedule, Size begin, Siz
   });
 }
 
-// Gathers the positions [begin, end). False: an index is outside its axis; nothing outside of the indexed array was
-// read, and the dense array is partly written.
+// See Loops::gather.
 inline bool gather(const Plan& plan, const Schedule& schedule, Size begin, Size end) noexcept {
   const Size step = plan.inner().dense;
   bool good;

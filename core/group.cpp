@@ -1,4 +1,4 @@
-// group.cpp - see group.h.
+// group.cpp - splitting coordinates into chunks, sorting points by chunk, and moving them; see group.h.
 #include "group.h"
 
 #include <algorithm>
@@ -12,7 +12,8 @@ namespace {
 
 int bits_for(Size count) { return count <= 1 ? 0 : static_cast<int>(std::bit_width(static_cast<std::uint64_t>(count - 1))); }
 
-// Adds one axis to the numbers of the chunks, and to the places, of n offsets.
+// Adds one axis to the chunk numbers and to the places of n points. Chunk numbers are in C order: with 3 chunks along the
+// new axis, chunk 2 of the axes so far and chunk 1 of the new one give 2 * 3 + 1 = 7.
 template <class ChunkOf, class BeginOf>
 void add_axis(const GridAxis& axis, const Size* at, Size n, std::uint64_t* __restrict keys, std::uint64_t* __restrict places,
               ChunkOf chunk_of, BeginOf begin_of) {
@@ -25,10 +26,12 @@ void add_axis(const GridAxis& axis, const Size* at, Size n, std::uint64_t* __res
   }
 }
 
+// Calls add_axis with the fastest way to divide by the chunk length. With chunks of 8, coordinate 29 is in chunk 29 >> 3 =
+// 3, at 29 - 24 = 5.
 void split_axis(const GridAxis& axis, const Size* at, Size n, std::uint64_t* keys, std::uint64_t* places) {
   const auto step = static_cast<std::uint64_t>(axis.step);
   const auto begin_of = [=](std::uint64_t chunk) { return chunk * step; };
-  if (axis.step == 0) {
+  if (axis.step == 0) {  // irregular chunks: with cuts 0 3 3 10, coordinate 3 is in chunk 2, the last that begins at 3
     const Size *const cuts = axis.cuts, *const last = cuts + std::max<Size>(axis.chunks, 1);
     const auto chunk_of = [=](std::uint64_t c) {
       return static_cast<std::uint64_t>(std::upper_bound(cuts + 1, last, Size(c)) - cuts - 1);
@@ -38,7 +41,7 @@ void split_axis(const GridAxis& axis, const Size* at, Size n, std::uint64_t* key
   } else if (std::has_single_bit(step)) {
     const int shift = std::countr_zero(step);
     add_axis(axis, at, n, keys, places, [=](std::uint64_t c) { return c >> shift; }, begin_of);
-  } else if (std::max(axis.size, axis.step) <= Size{std::numeric_limits<Narrow>::max()}) {
+  } else if (std::max(axis.size, axis.step) <= Size{std::numeric_limits<Narrow>::max()}) {  // 32-bit divisions are faster
     const auto narrow = static_cast<Narrow>(axis.step);
     const auto chunk_of = [=](std::uint64_t c) -> std::uint64_t { return static_cast<Narrow>(c) / narrow; };
     add_axis(axis, at, n, keys, places, chunk_of, begin_of);
@@ -47,7 +50,7 @@ void split_axis(const GridAxis& axis, const Size* at, Size n, std::uint64_t* key
   }
 }
 
-// Places are numbers of 8 or 4 bytes; `wide` tells which.
+// Places have 8 bytes if `wide`, and otherwise 4. They are copied as bytes, because their type is known only at run time.
 void store_place(char* places, Size i, bool wide, std::uint64_t place) {
   const auto narrow = static_cast<std::uint32_t>(place);
   wide ? std::memcpy(places + i * 8, &place, 8) : std::memcpy(places + i * 4, &narrow, 4);
@@ -60,7 +63,8 @@ std::uint64_t load_place(const char* places, Size i, bool wide) {
   return std::memcpy(&narrow, places + i * 4, 4), narrow;
 }
 
-// Sorts by one digit of the keys, stably.
+// Sorts stably by one digit of the keys, in three steps: count each digit, turn the counts into start positions, and move
+// every key to its start, which then advances. Digits 1 0 1 have counts 1 2 and starts 0 1, so the keys go to 1, 0, 2.
 void sort_digit(SortedPoints& of, std::uint64_t least, int shift, const std::uint32_t* from, std::uint32_t* to) {
   std::uint32_t start[1 << kLimits.digit_bits] = {};
   const auto digit = [=](std::uint64_t key) { return (key - least) >> shift & ((1 << kLimits.digit_bits) - 1); };
@@ -89,7 +93,7 @@ bool PointGrid::complete() {
     each.local_bits = bits_for(longest);
     each.shift = std::exchange(bits, bits + each.bits);
     each.local_shift = std::exchange(local_bits, local_bits + each.local_bits);
-    // Chunks of no length may be more than there are coordinates.
+    // The count is checked for overflow as well as the bits, because empty chunks can outnumber the coordinates.
     const auto more = static_cast<std::uint64_t>(each.chunks);
     if (bits > 63 || (more != 0 && chunks > PTRDIFF_MAX / more)) return false;
     chunks *= more;
@@ -112,11 +116,12 @@ bool sort_points(const Plan& plan, const PointGrid& grid, Size begin, SortedPoin
     std::fill_n(split, n, 0);
     for (int d = 0; d < grid.rank; ++d) split_axis(grid.axis[d], at, n, keys, split);
     for (Size i = 0; i < n; ++i) {
-      if (at[i] == kOutside) keys[i] = grid.chunks;
+      if (at[i] == kOutside) keys[i] = grid.chunks;  // out-of-bounds points form a group after all chunks
       least = std::min(least, keys[i]);
       most = std::max(most, keys[i]);
     }
   }
+  // Only the range of the keys is sorted: chunks 5,000 to 5,100 differ by at most 100, or 7 bits, so one pass is enough.
   const int bits = of.n == 0 ? 0 : static_cast<int>(std::bit_width(most - least));
   const int passes = (bits + kLimits.digit_bits - 1) / kLimits.digit_bits;
   std::uint32_t *from = reinterpret_cast<std::uint32_t*>(unsorted + of.n), *to = positions;
@@ -140,6 +145,8 @@ void list_groups(const SortedPoints& of, Size* chunks, Size* starts) noexcept {
   }
 }
 
+// Places and positions come from Python, so every coordinate is checked before anything is moved. A place in a chunk (4, 4)
+// is decoded from its last axis: 0b0110 has column 0b10 = 2 and then row 0b01 = 1. Bits that remain are out of bounds.
 bool PointMove::run(const char* places, const std::uint32_t* positions, Size n, Size base) const noexcept {
   Size in_chunk[kLimits.point_tile], in_dense[kLimits.point_tile];
   for (Size done = 0; done < n; done += kLimits.point_tile) {

@@ -1,15 +1,15 @@
-// group.h - points by chunk, for arrays that are stored in chunks.
+// group.h - grouping points by chunk, for arrays that are stored in chunks.
 //
-// The loops that check index values know strides alone. Where the stride of every axis is a power of two that no other
-// axis reaches, the offset of a position holds all of its coordinates, in fields of bits:
+// The loops that check indices know only strides. If the stride of every axis is a power of two, and larger than all that
+// the axes after it span, the offset of a point contains all of its coordinates as bit fields:
 //
 //   data (10, 8) in chunks of (4, 4)    offset   r r r r c c c     strides 8 and 1: 4 bits for a row, 3 for a column
 //   row 9, column 6                              1 0 0 1 1 1 0     chunk (9 / 4, 6 / 4) = (2, 1): number 2 * 2 + 1
 //                                       place    r r c c           row 9 - 8, column 6 - 4
 //                                                0 1 1 0
 //
-// Offsets are split into the number of a chunk and the place in it, and the positions are sorted by chunk, stably.
-// Memory is taken by the number of points, never by the size of the grid.
+// Each offset is split into a chunk number and a place within the chunk, and the points are sorted stably by chunk. The
+// memory needed depends on the number of points, never on the size of the grid.
 #pragma once
 
 #include "loops.h"
@@ -17,59 +17,58 @@
 
 namespace ndgather {
 
-// Where one axis is cut.
+// How one axis is divided into chunks.
 struct GridAxis {
   Size size, chunks;
-  Size step;         // length of all chunks but the last; 0: chunk c goes from cuts[c] to cuts[c + 1]
-  const Size* cuts;  // rising, from 0 to the size
-  int bits, shift;              // of a coordinate, and where it stands in an offset
-  int local_bits, local_shift;  // of a coordinate within its chunk, and where it stands in a place
+  Size step;         // length of every chunk except the last; 0: chunk c extends from cuts[c] to cuts[c + 1]
+  const Size* cuts;  // ascending, from 0 to the size
+  int bits, shift;              // bit field of a coordinate in an offset
+  int local_bits, local_shift;  // bit field of a coordinate within its chunk in a place
 };
 
-// The axes that positions address. Chunks are numbered in C order; the number behind the last stands for positions
-// whose index is outside.
+// The axes that points address. Chunks are numbered in C order; the number after the last one stands for out-of-bounds
+// points.
 struct PointGrid {
   int rank = 0, local_bits = 0;
   std::uint64_t chunks = 1;
   GridAxis axis[kMaxRank];
 
-  // Sets what follows from the sizes and cuts. False: the coordinates do not fit into an offset.
+  // Computes the members that follow from the sizes and cuts. Returns false if the coordinates do not fit into an offset.
   bool complete();
-  bool is_wide() const { return local_bits > 32; }  // a place has 8 bytes then, or else 4
+  bool is_wide() const { return local_bits > 32; }  // whether a place has 8 bytes instead of 4
 };
 
-// Memory for n points, and their chunks once they are sorted.
+// Memory for sorting n points, and their chunk numbers in sorted order.
 struct SortedPoints {
   explicit SortedPoints(Size points) noexcept : n(points), memory(n * 28 + 1) {}
 
   Size n, groups = 0;
-  pool::Scratch memory;  // keys, other keys and places of 8 bytes for a point, and a position of 4
+  pool::Scratch memory;  // 28 bytes per point: two keys and a place of 8 bytes each, and a position of 4
   std::uint64_t *keys = nullptr, *other_keys = nullptr;
 };
 
-// Sorts the n positions of a plan from `begin` on: writes the place of each, and its position counted from `begin`.
-// False: an index is outside its axis, and the mode has no answer to that.
+// Sorts the n points of a plan from position `begin` on by chunk. Writes the place of each point, and its position relative
+// to `begin`. Returns false if the mode does not handle an out-of-bounds index.
 bool sort_points(const Plan& plan, const PointGrid& grid, Size begin, SortedPoints& sorted, char* places,
                  std::uint32_t* positions) noexcept;
 
-// The numbers of the chunks of sorted points, and where the points of each begin.
+// Writes the chunk number of each group of sorted points, and where the group begins.
 void list_groups(const SortedPoints& sorted, Size* chunks, Size* starts) noexcept;
 
-// Points that lie at places in a chunk, and at positions in the dense array of a plan.
+// Points that are moved between places in a chunk and positions in a dense array.
 struct PointMove {
   struct Dim {
     Size size, stride;
-    int bits;  // of a coordinate in a place
+    int bits;  // of its field in a place
   };
-  Plan plan;      // its slice, the dims of the dense array as loop dims, and both arrays as the store wants them
+  Plan plan;      // the slice, the dims of the dense array as loop dims, and both arrays as the store expects them
   Store store;
-  bool to_dense;  // whether the dense array is what the store writes to
+  bool to_dense;  // whether the store writes to the dense array
   bool is_wide;
   int chunk_rank = 0;
   Dim chunk[kMaxRank];
 
-  // Moves n points; positions are counted from `base`. False: one lies outside of an array; those before it may have
-  // been moved.
+  // Moves n points; positions are relative to `base`. Returns false if a point is out of bounds; others may have been moved.
   bool run(const char* places, const std::uint32_t* positions, Size n, Size base) const noexcept;
 };
 

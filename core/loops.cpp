@@ -1,4 +1,4 @@
-// loops.cpp - the loops, compiled for the instruction set that NDGATHER_ISA names; see CMakeLists.txt.
+// loops.cpp - the loops for the instruction set that the macro NDGATHER_ISA names; see CMakeLists.txt.
 #include "check.h"
 #include "panels.h"
 

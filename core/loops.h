@@ -1,4 +1,4 @@
-// loops.h - the loops, compiled once for each instruction set from the same source (loops.cpp).
+// loops.h - the loops, which are compiled once for each instruction set from the same source (loops.cpp).
 #pragma once
 
 #include "schedule.h"
@@ -6,7 +6,7 @@
 
 namespace ndgather {
 
-// Always inlined, as everything that only prefetches: GCC takes such a function for one without effect, and drops calls.
+// Always inlined, because GCC regards functions that only prefetch as free of side effects and drops calls to them.
 template <bool Write = false>
 [[gnu::always_inline]] inline void prefetch(const char* at) noexcept {
 #if defined(__GNUC__)
@@ -16,45 +16,44 @@ template <bool Write = false>
 #endif
 }
 
-// What a check of the index values found.
+// The result of checking indices.
 struct Outside {
-  Size count = 0;           // entries outside their axes
-  Size entry = 0;           // the first of them, counted over positions and columns in C order
-  std::uint64_t value = 0;  // its 64 bits
+  Size count = 0;           // number of out-of-bounds entries
+  Size entry = 0;           // number of the first one, over positions and columns in C order
+  std::uint64_t value = 0;  // its value, as 64 bits
 };
 
-// The offset of a position whose index is outside its axis, where the mode is `fill`. No real offset is the most
-// negative number.
+// The offset of an out-of-bounds position in mode `fill`. No real offset is the most negative number.
 inline constexpr Size kOutside = PTRDIFF_MIN;
 
-// Where n slices lie in the dense array: every `step` bytes from `first`, or at the listed offsets.
+// The offsets of n slices in the dense array: `step` bytes apart from `first` on, unless they are listed.
 struct DenseOffsets {
   Size first, step;
-  const Size* listed;  // null: all of them, one step apart
+  const Size* listed;  // or null
 };
 
-// Moves n slices, in order, between n checked offsets and the dense array: repeated updates are applied one after the
-// other, as the loops of the specifications have it.
+// Moves n slices in order between n checked offsets and the dense array. Duplicate updates are applied one after the other,
+// as in the loops of the specifications.
 using Store = void (*)(const Plan& plan, const Size* at, const DenseOffsets& dense, Size n) noexcept;
 
 struct Loops {
   const char* name;  // of the instruction set
-  // These return false where an index is outside its axis and the mode has no answer to that: nothing outside of the
-  // arrays was touched then, and what is written to is partly written. Positions are those in [begin, end).
+  // These handle the positions [begin, end). They return false if the mode does not handle an out-of-bounds index: by then
+  // part of the output may have been written, but nothing outside the arrays was accessed.
   bool (*gather)(const Plan&, const Schedule&, Size begin, Size end) noexcept;
   bool (*scatter)(const Plan&, const Schedule&, Store, Size begin, Size end) noexcept;
-  // One band of a scatter, or of a gather where the store is null.
+  // Runs one band of a scatter, or of a gather if the store is null.
   bool (*run_band)(const Plan&, const Schedule&, Store, Size number, char* buffer) noexcept;
   bool (*record_offsets)(const Plan&, Size begin, Size end, const Records&) noexcept;
   void (*apply_owned)(const Plan&, const Schedule&, Store, const Partition&, int owner) noexcept;
   Outside (*check)(const Plan&, Size begin, Size end) noexcept;
   bool (*shares_lines)(const Plan&) noexcept;
-  // nullptr where the reduction has no meaning for the type.
+  // Returns nullptr if the type does not support the reduction.
   Store (*pick_store)(const Plan&, Reduction, ElementType, bool nontemporal) noexcept;
 };
 
-// Those for this processor, or for the instruction set that the environment variable NDGATHER_INSTRUCTION_SET names
-// (baseline, avx2, avx512) where the processor has it.
+// Returns the loops for this processor, or for the instruction set that the environment variable NDGATHER_INSTRUCTION_SET
+// names (baseline, avx2, avx512) if the processor supports it.
 const Loops& loops() noexcept;
 
 }  // namespace ndgather

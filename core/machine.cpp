@@ -1,4 +1,4 @@
-// machine.cpp - asking the system for the sizes of caches, and the processor for instruction sets.
+// machine.cpp - determining cache sizes and instruction sets.
 #include "loops.h"
 
 #include <cstdio>
@@ -19,10 +19,10 @@ extern const Loops loops_avx2, loops_avx512;
 
 namespace {
 
-// The size of the cache of a level, 2 or 3; 0 where the system does not tell.
+// Returns the size of the level 2 or level 3 cache, or 0 if it is unknown.
 #if defined(__linux__)
 Size ask(int level) noexcept {
-  // Of the first processor. What sysconf says may be the sum over all caches of a socket.
+  // The file for the first processor. sysconf may return the sum of all caches of a socket instead.
   char path[] = "/sys/devices/system/cpu/cpu0/cache/index?/size";
   path[sizeof path - 7] = static_cast<char>('0' + level);
   long kilobytes = 0;
@@ -53,7 +53,8 @@ Caches ask_caches() noexcept {
   }
   if (const Size bytes = ask(2); bytes > 0) known.second_level = bytes;
   if (const Size bytes = ask(3); bytes > 0) known.last_level = bytes;
-  // A virtual machine tells the whole cache of a socket, most of whose processors work for others.
+  // A virtual machine may report the cache of a whole socket, most of whose processors belong to other machines. So at most
+  // 16 MB per processor are counted: a machine with 2 processors that reports 256 MB has 32 MB.
   constexpr Size kMostForEach = Size{1} << 24;
   const Size most = kMostForEach * static_cast<Size>(std::thread::hardware_concurrency());
   known.last_level = std::max(known.second_level, std::min(known.last_level, most));

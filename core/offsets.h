@@ -1,7 +1,7 @@
-// offsets.h - a run of index tuples becomes a run of checked byte offsets into the indexed array.
+// offsets.h - converting a run of index tuples to checked byte offsets into the indexed array.
 //
-// Every index value is loaded once, into a local; that local is checked and used. The functions are called through
-// pointers, so no caller can see the values again.
+// Every index is loaded from memory exactly once, and the loaded value is both checked and used. So another thread that
+// changes the indices during a call cannot cause an access out of bounds.
 #pragma once
 
 #include <bit>
@@ -12,14 +12,13 @@
 
 namespace ndgather::NDGATHER_ISA {
 
-// From an index value to a position on its axis: resolve() gets one value that was read once, and returns whether it lies
-// on the axis; only then may `at` be used. Nothing else in the engine decides whether an index is allowed.
+// Policies convert an index to a position on its axis. resolve() returns whether the index is in bounds; only then may `at`
+// be used. Besides them, only offsets() decides whether indices are allowed, by the highest position.
 
 template <class Index>
 inline constexpr bool is_u64 = std::is_same_v<Index, std::uint64_t>;
 
-// Negative values count from the end where the column allows them. A uint64 is compared as it is:
-// 2**63 and more is out of bounds, never negative.
+// Negative indices count from the end if the column allows them. A uint64 of 2**63 or more is out of bounds.
 struct Raise {
   static constexpr bool fills = false;
   template <class Index, class Column, class Position>
@@ -34,12 +33,12 @@ struct Raise {
   }
 };
 
-// As Raise; a value outside the axis leaves the fill value instead of refusing the call.
+// Like Raise, except that an out-of-bounds index selects the fill value instead of ending the call.
 struct Fill : Raise {
   static constexpr bool fills = true;
 };
 
-// The value modulo the size of the axis, as numpy.take(mode="wrap") has it.
+// The index modulo the size of the axis, like numpy.take(mode="wrap").
 struct Wrap {
   static constexpr bool fills = false;
   template <class Index, class Column>
@@ -56,7 +55,7 @@ struct Wrap {
   }
 };
 
-// The nearest position, negative values being below the first, as numpy.take(mode="clip") has it.
+// The nearest position; negative indices become 0, like numpy.take(mode="clip").
 struct Clip {
   static constexpr bool fills = false;
   template <class Index, class Column>
@@ -80,10 +79,10 @@ inline Index load(const char* at) noexcept {
   return value;
 }
 
-// Writes out[0..n) for n positions of the innermost loop dim, the first of which reads its tuple at `index`; position
-// i starts at base + bases[i]. False: an index is outside its axis; under Fill its offset is kOutsideAs, under the
-// other policies the offsets must not be used. The offsets are wide, or narrow if their range allows it.
-// Without a type of offsets, index values are checked only.
+// Writes out[0..n) for n positions of the innermost loop dim, whose first tuple is at `index`; the base of position i is
+// base + bases[i]. Returns false if an index is out of bounds: its offset is then kOutsideAs under Fill; under other
+// policies no offset is valid. Offsets are 64-bit, or narrow if their range allows it. If Out is void, they are only
+// checked.
 template <class Out>
 using Offsets = bool (*)(const Plan&, const char* index, Size base, const Size* bases, Size n, Out* out) noexcept;
 
@@ -92,7 +91,7 @@ inline constexpr Out kOutsideAs = kOutside;
 template <>
 inline constexpr Narrow kOutsideAs<Narrow> = kNarrowOutside;
 
-// A column in the numbers in which offsets are summed up.
+// A column in the types that offsets are computed in.
 template <class Number, class At>
 struct ColumnOf {
   Number extent, wrap;
@@ -103,15 +102,14 @@ struct ColumnOf {
 // result of numpy.argwhere. Known at compile time, so that the loop can be vectorized.
 enum class Layout { tuples, columns };
 
-// Narrow offsets are computed in 32 bits, because a
-// product of 64 bits takes several instructions on some processors. Affine bases are a constant step apart, so they need not be
-// loaded.
+// Narrow offsets are computed in 32 bits, because a 64-bit product takes several instructions on some processors. Affine
+// bases are a constant step apart, so they are computed instead of loaded.
 template <class Policy, class Index, int Columns, Layout layout, class At, class Out, bool kAffine>
 bool offsets(const Plan& plan, const char* index, Size base, const Size* __restrict bases, Size n,
              Out* __restrict out) noexcept {
   constexpr bool kNarrow = sizeof(At) < sizeof(Size);
   using Number = std::conditional_t<kNarrow, std::int32_t, Size>;
-  using Good = std::make_unsigned_t<Number>;  // as wide as what is computed, so that the loop is vectorized
+  using Good = std::make_unsigned_t<Number>;  // as wide as Number, so that the loop is vectorized
   using Half = std::conditional_t<std::is_signed_v<Index>, Number, Good>;
   constexpr bool kHalves = kNarrow && sizeof(Index) > sizeof(Half);
   using Value = std::conditional_t<kHalves, Half, Index>;
@@ -126,8 +124,8 @@ bool offsets(const Plan& plan, const char* index, Size base, const Size* __restr
   }
   const auto affine_step = static_cast<At>(plan.inner().indexed);
   auto place = static_cast<At>(base);
-  // If nothing is filled, the highest position of each column tells whether all are in bounds, and takes fewer instructions
-  // than a comparison for each index.
+  // Unless positions are filled, the highest position of each column tells whether all are in bounds, because a negative
+  // index below the axis is a huge unsigned position. This takes fewer instructions than a comparison for each index.
   Good good = 1, highest[Columns] = {}, wrong = 0;
   for (Size i = 0; i < n; ++i) {
     auto at = kAffine ? place : place + static_cast<At>(bases[i]);
@@ -156,7 +154,7 @@ bool offsets(const Plan& plan, const char* index, Size base, const Size* __restr
   return good != 0 && (Policy::fills || wrong == 0);
 }
 
-// Calls visit with a value of the C++ type that the tag stands for.
+// Calls visit with a value of the C++ type of an index type.
 template <class Visit>
 auto with_index_type(IndexType type, Visit visit) noexcept {
   switch (type) {
@@ -171,7 +169,7 @@ auto with_index_type(IndexType type, Visit visit) noexcept {
   }
 }
 
-// Reads n <= kValues index values of any type that lie `step` bytes apart; those of type uint64 keep their bits.
+// Reads n <= kValues indices of any type that are `step` bytes apart. A uint64 keeps its bits.
 inline constexpr Size kValues = std::max(kLimits.block, kTuning.panel_bytes);
 inline void read_values(IndexType type, const char* index, Size step, Size n, std::int64_t* __restrict values) noexcept {
   with_index_type(type, [=](auto of_type) {
@@ -179,13 +177,12 @@ inline void read_values(IndexType type, const char* index, Size step, Size n, st
     const auto read = [=](auto apart) {
       for (Size i = 0; i < n; ++i) values[i] = static_cast<std::int64_t>(load<Index>(index + i * apart));
     };
-    step == Size{sizeof(Index)} ? read(std::integral_constant<Size, sizeof(Index)>{})
-                                : read(step);  // contiguous values are read as vectors
+    step == Size{sizeof(Index)} ? read(std::integral_constant<Size, sizeof(Index)>{}) : read(step);
   });
 }
 
-// Any indices and any number of columns: column after column, so that what is known of a column stays in registers. All index
-// types share this loop, which sees their values as Index: std::uint64_t, or std::int64_t for the other types.
+// Handles indices of any layout and any number of columns, one column after the other, so that the properties of a column
+// stay in registers. Short indices are first converted to std::int64_t, so that all index types share this loop.
 template <class Policy, class Index, class Out>
 bool offsets_by_column(const Plan& plan, const char* index, Size base, const Size* bases, Size n,
                        Out* __restrict out) noexcept {
@@ -226,7 +223,7 @@ auto with_policy(const Plan& plan, Visit visit) noexcept {
   }
 }
 
-// A loop, and whether it needs no bases.
+// A loop, and whether it needs no bases because they are affine.
 template <class Out>
 struct PickedOffsets {
   Offsets<Out> compute;
@@ -246,8 +243,7 @@ Offsets<Out> pick_count(int columns) noexcept {
   return nullptr;
 }
 
-// The loop for contiguous indices under raise and fill: for one index of any type, and for two to four of int32 or int64.
-// Null: there is none.
+// Returns the loop for contiguous tuples: one index of any type, or two to four of int32 or int64. Null if there is none.
 template <class Policy, class Index, class Out>
 PickedOffsets<Out> pick_contiguous(const Plan& plan) noexcept {
   constexpr bool kChecks = std::is_void_v<Out>;

@@ -1,10 +1,12 @@
-// panels.h - a plan in bands of columns, of which each is packed as a panel, or walked by tiles.
+// panels.h - running a plan in bands of columns, which are packed as panels or walked by tiles.
 //
-// Lookups along an axis that is not the last, where neighbouring positions read neighbouring columns of the data, each
-// at a row of its own: those rows lie far apart, and where their stride is a power of two they compete for the same few
-// cache sets. There the band of the *data* is packed into a panel that stays in the cache, and walked as a plan of its
-// own; a scatter copies it back. Where indices and data lie in another order than the dense array, the band is walked in
-// their order by tiles, and its part of the *dense* array is turned while it is in the cache.
+// Panels are for lookups along an axis other than the last. Adjacent positions read adjacent columns of the data, each at a
+// row of its own. These rows are far apart, and if their stride is a power of two, they compete for the same few cache sets.
+// So a band of the *data* is copied to a panel that stays in the cache and is walked as a plan of its own; a scatter copies
+// it back.
+//
+// Tiles are for indices and data in a different memory order from the dense array. The band is walked in the order of the
+// indices, and its part of the *dense* array is transposed while it is in the cache.
 #pragma once
 
 #include <utility>
@@ -14,7 +16,7 @@
 
 namespace ndgather::NDGATHER_ISA {
 
-// The part of a plan that lies in one band.
+// Returns the part of a plan in one band. With 4 bands per plane, band 9 is band 1 of plane 2.
 inline Plan band_of(const Plan& plan, const Bands& bands, Size number) noexcept {
   Plan band = plan;
   band.loop_rank = 2;
@@ -37,17 +39,15 @@ inline Plan band_of(const Plan& plan, const Bands& bands, Size number) noexcept 
   return band;
 }
 
-// Copies `bytes` of each of `rows` rows.
+// Copies `bytes` bytes of each row.
 inline void copy_panel(char* to, Size to_stride, const char* from, Size from_stride, Size rows, Size bytes) noexcept {
-  const Size lines = bytes / kLine * kLine;
   for (Size row = 0; row < rows; ++row, to += to_stride, from += from_stride) {
     prefetch_lines(from + kLimits.rows_ahead * from_stride, bytes);
-    for (Size b = 0; b < lines; b += kLine) std::memcpy(to + b, from + b, kLine);
-    if (lines < bytes) std::memcpy(to + lines, from + lines, static_cast<std::size_t>(bytes - lines));
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
   }
 }
 
-// Moves n rows of a tile, whose offset in row r of column c is at[c * n + r], to or from rows of the dense array.
+// Gathers n rows of a tile. The offset for row r and column c is at[c * n + r].
 template <int Width>
 void copy_tile(char* to, Size next_row, const char* from, const Size* at, Size n, Size columns) noexcept {
   constexpr Size kColumns = kLine / Width;
@@ -61,8 +61,8 @@ void copy_tile(char* to, Size next_row, const char* from, const Size* at, Size n
   }
 }
 
-// Runs a plan of rows and columns, which lie side by side in the dense array, by tiles of some columns of one line: their
-// offsets are computed column by column, and the dense array is read or written row by row.
+// Runs a plan of rows and columns by tiles that are at most one cache line of the dense array wide. Offsets are computed
+// column by column, and the dense array is read or written row by row. Tiles of float32 have 16 columns and rows.
 inline bool run_tiles(const Plan& plan, bool prefetches, Store store) noexcept {
   Plan by_columns = plan;
   std::swap(by_columns.loop[0], by_columns.loop[1]);
@@ -116,8 +116,8 @@ inline bool run_tiles(const Plan& plan, bool prefetches, Store store) noexcept {
   return true;
 }
 
-// Gathers a plan of rows and columns from a panel, row by row: with blocks of them, seven calls took 1.2 times as long. Only
-// lines that are written whole are written past the caches.
+// Gathers a plan of rows and columns from a panel, row by row, because blocks of several rows took 1.2 times as long. Only
+// whole lines are written past the caches.
 template <int Width, class At>
 bool gather_rows(const Plan& panel, const Schedule& schedule) noexcept {
   const Dim &along = panel.loop[0], &across = panel.loop[1];
@@ -150,7 +150,7 @@ inline bool run_band(const Plan& plan, const Schedule& schedule, Store store, Si
   const Bands& bands = schedule.bands;
   Plan panel = band_of(plan, bands, number);
   if (schedule.split == Split::tiles) return run_tiles(panel, schedule.prefetch_indices, store);
-  Schedule within;  // what a panel is looked up in is in the cache; the indices need not be
+  Schedule within;  // the panel is in the cache, so only the indices may need prefetching
   within.prefetch_indices = schedule.prefetch_indices;
   char* const columns = panel.indexed;
   IndexColumn& column = panel.column[0];

@@ -1,4 +1,4 @@
-// plan.cpp - shape rules, the plan of each kind of operator, and its simplification.
+// plan.cpp - checking shapes, and planning and simplifying each kind of operator.
 #include "plan.h"
 
 #include <cstdlib>
@@ -7,7 +7,7 @@
 namespace ndgather {
 namespace {
 
-// Brings an axis number in [-count, count) into [0, count).
+// Converts a negative axis. Returns false if it is outside [-count, count).
 bool normalise(Size& axis, Size count) {
   if (axis < -count || axis >= count) return false;
   if (axis < 0) axis += count;
@@ -25,7 +25,7 @@ void set_column(Plan& plan, int c, const Array& indexed, Size axis) {
   plan.column[c] = {indexed.shape[axis], indexed.shape[axis], indexed.strides[axis]};
 }
 
-// The slice: the axes of the indexed array from `first` on, those of the dense one from `dense_first` on.
+// Sets the slice dims: the axes of the indexed array from `first` on, and of the dense array from `dense_first` on.
 void set_slice(Plan& plan, const Array& indexed, Size first, const Array& dense, Size dense_first) {
   for (Size d = first; d < indexed.rank; ++d) {
     plan.slice[plan.slice_rank++] = {indexed.shape[d], 0, indexed.strides[d], dense.strides[dense_first + d - first]};
@@ -53,8 +53,8 @@ bool is_contiguous(const Array& array, Size element) {
   return true;
 }
 
-// Drops slice dims of size 1, and brings the others into the order in which they lie in memory, all going upwards,
-// where the two arrays do not disagree.
+// Drops slice dims of size 1, and sorts the others by stride, making strides positive, unless the two arrays disagree. For
+// example, strides of 4 and 40 in both arrays become 40 and 4, which can then be merged.
 void order_slice(Plan& plan) {
   const auto compare = [](Size outer, Size inner) {
     return (std::abs(outer) > std::abs(inner)) - (std::abs(outer) < std::abs(inner));
@@ -79,7 +79,7 @@ void order_slice(Plan& plan) {
   plan.slice_rank = rank;
 }
 
-// Merges neighbouring dims whose strides allow it, and drops those of size 1; returns how many are left.
+// Merges neighboring dims if their strides allow it, and drops dims of size 1. Returns the number of remaining dims.
 int merge(Dim* dims, int count) {
   int rank = 0;
   for (int d = 0; d < count; ++d) {
@@ -158,7 +158,8 @@ Refusal shape_along_axis(const Array& data, const Array& indices, Size& axis, Si
   return {};
 }
 
-// A window is a slice that begins within the axes which its start addresses.
+// Plans index tuples. A window is a slice that extends along the axes that its start addresses, so starts have fewer valid
+// values: 40 - 16 + 1 = 25 for windows of 16 on an axis of 40.
 void plan_tuples(Plan& plan, const Array& indexed, const Array& indices, const Array& dense, const Options& options,
                  bool windows) {
   const Size batch_dims = options.batch_dims;
@@ -181,8 +182,8 @@ void plan_tuples(Plan& plan, const Array& indexed, const Array& indices, const A
   set_arrays(plan, indexed, indices.bytes, dense);
 }
 
-// Axes behind the gathered one along which all index values are the same are slices, as with indices that were
-// expanded: the first value stands for a row.
+// Plans gather_elements and scatter_elements. If indices are the same along all axes after the gathered one, for example
+// because they were expanded, these axes become a slice: the first index stands for the whole row.
 void plan_elements(Plan& plan, const Array& indexed, const Array& indices, const Array& dense, Size axis) {
   plan.any_order = true;
   plan.loop_rank = indices.rank;

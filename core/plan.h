@@ -1,15 +1,14 @@
-// plan.h - what is to be done: which bytes of one array go to which bytes of another.
+// plan.h - the plan of a gather or scatter: which bytes of one array go to which bytes of another.
 //
-// There is a box of positions. At each position some index columns are read; every value is checked against the
-// axis that it addresses and multiplied by the stride of that axis. With a base that depends on the position alone
-// this gives one offset into the *indexed* array, where one slice begins. The *dense* array is walked in the order
+// A plan has a box of positions. At each position, one or more index columns are read. Every index is checked against the
+// size of the axis that it addresses and multiplied by the stride of that axis. The sum of the products and of a base, which
+// depends on the position alone, is the offset of a slice in the *indexed* array. The *dense* array is walked in the order
 // of the positions.
 //
 //   gather : dense = result,   indexed = data          dense[p, s] = indexed[at(p) + s]
 //   scatter: dense = updates,  indexed = destination   indexed[at(p) + s] (+)= dense[p, s]
 //
-// All strides are in bytes. Nothing here knows Python, dtypes or dialects; how a plan is carried out is decided in
-// schedule.h.
+// All strides are in bytes. Plans do not depend on Python, dtypes or dialects. schedule.h decides how to carry out a plan.
 #pragma once
 
 #include <algorithm>
@@ -21,22 +20,22 @@ namespace ndgather {
 using Size = std::ptrdiff_t;
 static_assert(sizeof(Size) == 8, "ndgather needs a 64-bit platform");
 
-inline constexpr int kMaxRank = 64;  // the most axes that a NumPy array has
+inline constexpr int kMaxRank = 64;  // the maximum for NumPy arrays
 
 constexpr Size divide_up(Size a, Size b) { return (a + b - 1) / b; }
 constexpr Size round_up(Size a, Size b) { return divide_up(a, b) * b; }
 
-// Why a call is refused: a rule and two numbers. The list below is the only one; Python gets the names from it and writes
-// the texts (src/ndgather/arguments.py).
+// The reasons why the core refuses a call. Python gets the names from this list and writes the error texts
+// (src/ndgather/arguments.py).
 //
 // none: the call is not refused.
-// raised: a Python exception is set, so nothing is left to explain.
-// fallback: the call needs Python, which converts arguments or takes several steps.
-// gradient: the core could carry out the call, but a library records it; nothing else is at work.
-// signature: the arguments do not fit the function; the facts are the names of the last of them.
+// raised: a Python exception is already set.
+// fallback: Python must handle the call, because arguments need to be converted or several steps are needed.
+// gradient: the core could carry out the call, except that a library records it for a gradient.
+// signature: the arguments do not match the signature; the facts are the names of the keyword arguments.
 // axis, batch_dims: out of range; the facts are the lowest and the highest allowed value.
-// batch_size, window_size: the fact is the axis. off_axis: the facts are that axis and the gathered axis.
-// window_rank: the shapes of data, of starts and of a window do not fit.
+// batch_size, window_size: the fact is the axis. off_axis: the facts are the axis that differs and the gathered axis.
+// window_rank: the shapes of data, starts and window do not match.
 // clang-format off
 #define NDGATHER_RULES(RULE)                                                                      \
   RULE(none) RULE(raised) RULE(fallback) RULE(gradient) RULE(signature)                           \
@@ -62,12 +61,12 @@ inline constexpr const char* kRuleNames[] = {
 #undef NDGATHER_RULE
 };
 
-// Two words, which come back in registers: a tiny call asks for a dozen of them.
+// A rule and two numbers. Two words are returned in registers, which matters because a tiny call returns a dozen refusals.
 struct Refusal {
   Rule rule;
   Size facts;
   constexpr Refusal(Rule of = Rule::none, Size first = 0, Size second = 0)
-      : rule(of), facts(first * (Size{1} << 32) + second) {}  // both are small: axes, ranks, or the number of an argument
+      : rule(of), facts(first * (Size{1} << 32) + second) {}  // both are small: axes, ranks or argument numbers
   int second() const { return static_cast<int>(facts); }
   int first() const { return static_cast<int>((facts - second()) >> 32); }
   explicit operator bool() const { return rule != Rule::none; }
@@ -81,7 +80,7 @@ struct Array {
   const Size* strides;
 };
 
-// The shape of a result: known before anything is allocated or read.
+// The shape of a result, which is computed before anything is allocated or read.
 struct Shape {
   int rank = 0;
   Size size[2 * kMaxRank];
@@ -93,13 +92,13 @@ struct Shape {
 enum class IndexType : std::uint8_t { i8, i16, i32, i64, u8, u16, u32, u64 };
 constexpr Size index_bytes(IndexType type) { return Size{1} << (static_cast<int>(type) % 4); }
 
-// What happens to an index value that lies outside its axis.
+// How out-of-bounds indices are handled.
 enum class Mode : std::uint8_t { raise, wrap, clip, fill };
 
-// What a scatter does with an element that is already there.
+// How a scatter combines an update with the element that it addresses.
 enum class Reduction : std::uint8_t { none, add, sub, mul, min, max };
 
-// What the arithmetic needs to know of an element. A copy needs only its width.
+// Element types that the arithmetic distinguishes. Copies depend only on the width of an element.
 enum class ElementType : std::uint8_t {
   // clang-format off
   i8, i16, i32, i64, u8, u16, u32, u64,
@@ -107,28 +106,27 @@ enum class ElementType : std::uint8_t {
   c64, c128, complex_long_double,
   // clang-format on
   boolean,
-  table,   // one byte, and a table of the results for all pairs
-  opaque,  // no arithmetic
+  table,   // one byte, with a table that contains the result for each pair
+  opaque,  // arithmetic is not supported
 };
 
-// One dim of the box of positions or of the slices, and how far a step in it leads in each array.
+// One dim of the box of positions or of the slices, with its stride in each array.
 struct Dim {
   Size size, index, indexed, dense;
 };
 
 struct IndexColumn {
   Size extent;  // size of the addressed axis
-  Size wrap;    // added to negative values: extent, or 0 where negative values are not allowed
+  Size wrap;    // added to negative indices: extent, or 0 if negative indices are not allowed
   Size stride;
 };
 
-// The two innermost loop dims as one, which stays as the innermost: the base advances by `step` within a run, and by
-// `next_run` from run to run. The dim itself then has no step in the indexed array, and none in the indices where all
-// runs read the same index values.
+// The two innermost loop dims joined into one. The base advances by `step` within a run and by `next_run` between runs, so
+// the joined dim has stride 0 in the indexed array. It also has stride 0 in the indices if all runs read the same indices.
 struct Joined {
-  Size run = 0;    // positions of a run; 0: nothing is joined
+  Size run = 0;  // positions in a run, or 0 if no dims are joined
   Size step = 0, next_run = 0;
-  Size index = 0;  // from one of the index values that all runs read to the next; 0: every run has its own
+  Size index = 0;  // stride of the indices that all runs share, or 0 if each run has its own
 };
 
 class Stop;
@@ -137,38 +135,38 @@ struct Plan {
   const char* indices = nullptr;
   char* indexed = nullptr;
   char* dense = nullptr;
-  const char* fill = nullptr;   // one element for positions whose index is outside; null: zeros
-  Stop* stop = nullptr;         // null: the call is not left before its end
-  const char* table = nullptr;  // of the results for all pairs of one-byte elements; see reduction.h
+  const char* fill = nullptr;   // the element for out-of-bounds positions, or null for zeros
+  Stop* stop = nullptr;         // null if the call cannot be stopped early
+  const char* table = nullptr;  // the results of a reduction for all pairs of one-byte elements; see reduction.h
   Size positions = 0;           // product of the sizes of the loop dims
-  Size width = 0;               // bytes copied as a unit; after simplify a whole run of elements
-  Size element = 1;             // bytes of one element
-  Size column_stride = 0;       // from one index column to the next
+  Size width = 0;               // bytes copied as a unit: an element, or a contiguous run of elements after simplify()
+  Size element = 1;             // bytes per element
+  Size column_stride = 0;       // distance between index columns
   int loop_rank = 0;
   int column_count = 0;
   int slice_rank = 0;
   Joined joined;
-  bool tuples = false;        // the last axis of indices holds the columns
-  bool any_order = false;     // the result does not depend on the order of the loop dims
-  bool dense_linear = false;  // after simplify: position p of the dense array is at p times one step
-  bool narrow = false;        // offsets may be summed up in few bits; see is_narrow
+  bool tuples = false;        // whether the columns are along the last axis of indices
+  bool any_order = false;     // whether the loop dims may be reordered without changing the result
+  bool dense_linear = false;  // after simplify(): whether position p of the dense array is at p times a constant step
+  bool narrow = false;        // whether offsets fit the type Narrow; see is_narrow()
   IndexType index_type = IndexType::i64;
   Mode mode = Mode::raise;
-  bool all_or_nothing = false;  // nothing is written unless all index values are inside
-  // All index values were inside when they were checked before: one that another thread changes afterwards is treated as
-  // in mode `fill`, so that the call does not end half way.
+  bool all_or_nothing = false;  // whether to check all indices before anything is written
+  // Whether all indices were in bounds in a check beforehand. An index that another thread changes afterwards is handled as
+  // in mode `fill`, so that the call does not stop halfway.
   bool checked = false;
-  // Left uninitialised on purpose: a small call touches only the few entries that it uses.
+  // Deliberately uninitialized: a small call uses only a few entries.
   Dim loop[kMaxRank];
   IndexColumn column[kMaxRank];
   Dim slice[kMaxRank];
 
   const Dim& inner() const { return loop[loop_rank - 1]; }
 
-  // Whether a position whose index is outside is filled, or its update dropped.
+  // Whether out-of-bounds positions are filled or, in a scatter, dropped.
   bool fills() const { return mode == Mode::fill || checked; }
 
-  // Whether every value of the index type is in bounds: any uint8 on axes of 256 and more, any int8 on axes of 128.
+  // Whether the index type has no out-of-bounds values: uint8 on axes of 256 elements or more, int8 on axes of 128 or more.
   bool is_always_inside() const {
     const Size bits = 8 * index_bytes(index_type), sign = index_type <= IndexType::i64;
     return std::all_of(column, column + column_count, [=](const IndexColumn& of) {
@@ -180,8 +178,8 @@ struct Plan {
     for (int c = 0; c < column_count; ++c) column[c].wrap = 0;
   }
 
-  // How far apart the slices are that one index tuple can address. At most 2**62: the strides of coordinates that are
-  // packed into 63 bits (group.h) are those of no memory.
+  // The distance in bytes that index tuples span in the indexed array. It is capped at 2**62, because packed coordinates
+  // (group.h) have strides of up to 63 bits.
   Size reach() const {
     constexpr Size kMost = Size{1} << 62;
     Size bytes = 0;
@@ -203,42 +201,42 @@ struct Plan {
   bool is_empty() const { return positions == 0 || slice_bytes() == 0; }
 };
 
-// The operators. JAX keeps their numbers in exported programs: new ones are added at the end.
+// The operators. Exported JAX programs contain their numbers, so new operators must be added at the end.
 enum class Kind : int { gather_nd, gather_elements, gather, scatter_nd, scatter_elements, gather_windows };
 constexpr bool scatters(Kind kind) { return kind == Kind::scatter_nd || kind == Kind::scatter_elements; }
 
 struct Options {
   Size axis = 0, batch_dims = 0;
-  int window_rank = 0;  // of gather_windows: the sizes of a window on the axes that its start addresses
+  int window_rank = 0;  // for gather_windows: the number of axes that a start addresses, and the size of the window on each
   Size window[kMaxRank];
 };
 
-// The shape of the slices that indices name, which is that of the result of a gather or of the updates of a scatter.
-// Refuses shapes and options that do not fit; brings axis and batch_dims into the range from 0 on.
+// Computes the shape of all selected slices together: the result of a gather, or the updates of a scatter. Makes axis and
+// batch_dims non-negative. Refuses shapes and options that do not match.
 Refusal slices_shape(Kind kind, const Array& data, const Array& indices, Options& options, Shape& slices);
 
-// Fills in a fresh plan of a call whose shapes fit. The kind and the arrays of a scatter: those of its gather.
+// Fills in a new plan for a call whose shapes were accepted. A scatter is planned like the gather of the same slices.
 void plan_slices(Plan& plan, Kind kind, const Array& indexed, const Array& indices, const Array& dense,
                  const Options& options);
 
-// Copies all of one array to another of the same shape.
+// Plans a copy of one array to another of the same shape.
 void plan_copy(Plan& plan, const Array& from, const Array& to, Size element);
 
-// A plan whose positions are just the entries of `indices`, with the columns of `plan`.
+// Plans a check that visits each entry of `indices` once, with the columns of `plan`.
 void plan_check(Plan& check, const Plan& plan, const Array& indices);
 
-// Merges neighbouring dims whose strides allow it and drops dims of size 1; afterwards there is at least one loop
-// dim, and a contiguous slice has become part of `width`.
+// Merges neighboring dims if their strides allow it, and drops dims of size 1. Afterwards the plan has at least one loop
+// dim, and contiguous slice dims are part of `width`. For example, contiguous (4, 8) float32 become a run of 128 bytes.
 void simplify(Plan& plan);
 
-// Makes the two innermost loop dims one where the inner one has at most `most` positions, the dense array is linear in
-// both, and the indices are too, or are the same for all runs.
+// Joins the two innermost loop dims if the inner one has at most `most` positions, the dense array is linear in both, and
+// the indices are linear too or the same for all runs.
 void join_runs(Plan& plan, Size most);
 
-// Makes the slice dims loop dims, the innermost ones, but for the last `left` of them.
+// Turns all slice dims except the last `left` into the innermost loop dims.
 void loop_over_slices(Plan& plan, int left = 0);
 
-// Leaves the range [begin, end) of one loop dim.
+// Restricts one loop dim to the range [begin, end).
 void keep_range(Plan& plan, int dim, Size begin, Size end);
 
 }  // namespace ndgather

@@ -1,4 +1,4 @@
-// pool.cpp - the pool of large blocks.
+// pool.cpp - see pool.h.
 #include "pool.h"
 
 #include <algorithm>
@@ -28,17 +28,17 @@ namespace {
 constexpr std::size_t kHead = 64;                         // keeps the data on a cache line
 constexpr std::size_t kHugePage{kLimits.huge_page};
 
-// Stands in front of every block.
+// Precedes every block.
 struct Head {
-  std::size_t capacity;  // bytes behind the head
-  void* start;           // what the system gave
+  std::size_t capacity;  // bytes after the head
+  void* start;           // the memory that the system allocated
   std::size_t length;
 };
 static_assert(sizeof(Head) <= kHead);
 
 Head& head(void* block) noexcept { return *reinterpret_cast<Head*>(static_cast<char*>(block) - kHead); }
 
-// AddressSanitizer learns which bytes of a block are asked for: the others are nobody's.
+// Tells AddressSanitizer that only the requested bytes of a block may be accessed.
 void* lend(void* block, std::size_t bytes) noexcept {
   ASAN_POISON_MEMORY_REGION(block, head(block).capacity);
   ASAN_UNPOISON_MEMORY_REGION(block, bytes);
@@ -49,7 +49,7 @@ void* from_system(std::size_t bytes) noexcept {
   if (bytes > SIZE_MAX - 2 * kHugePage) return nullptr;
   const std::size_t needed = (bytes + kHead + kHugePage - 1) / kHugePage * kHugePage;
 #ifdef NDGATHER_HAS_MMAP
-  const std::size_t length = needed + kHugePage;  // room to begin at a huge page
+  const std::size_t length = needed + kHugePage;  // enough to align the block to a huge page
   void* start = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (start == MAP_FAILED) return nullptr;
   const auto address = reinterpret_cast<std::uintptr_t>(start);
@@ -78,7 +78,7 @@ void to_system(void* block) noexcept {
 #endif
 }
 
-// Dead blocks, oldest first.
+// Freed blocks, oldest first.
 class Pool {
  public:
   void* take(std::size_t bytes) noexcept {
@@ -86,8 +86,7 @@ class Pool {
     std::size_t best = count_;
     for (std::size_t i = 0; i < count_; ++i) {
       const std::size_t capacity = head(kept_[i]).capacity;
-      // A block that is larger by more than a quarter, and a huge page that the head may take, would be waste for as
-      // long as the array lives.
+      // A block that is more than a quarter larger, plus a huge page for the head, would waste memory while the array lives.
       if (capacity < bytes || capacity > bytes + bytes / 4 + kHugePage) continue;
       if (best == count_ || capacity <= head(kept_[best]).capacity) best = i;
     }
@@ -118,7 +117,7 @@ class Pool {
     return limit_;
   }
 
-  // Held around fork, so that no child is born while another thread is in the middle of a change.
+  // Held during a fork, so that the child never sees a half-finished change by another thread.
   void lock() noexcept { mutex_.lock(); }
   void unlock() noexcept { mutex_.unlock(); }
 

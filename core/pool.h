@@ -1,26 +1,26 @@
 // pool.h - reusable memory for large results.
 //
-// A fresh large array costs as much in page faults as in copying. Blocks of large results that died are kept, up to a
-// limit, and handed to the next result; where the system has huge pages they are asked for.
+// The page faults of a new large array take as long as filling it. So blocks of large results that were freed are kept, up
+// to a limit, and reused for later results. Huge pages are requested if the system has them.
 #pragma once
 
 #include <cstddef>
 
 namespace ndgather::pool {
 
-// Blocks of memory, 64-byte aligned; nullptr where there is none.
+// Blocks of memory with 64-byte alignment. allocate and resize return nullptr if out of memory.
 void* allocate(std::size_t bytes) noexcept;
 void* resize(void* block, std::size_t bytes) noexcept;
 void release(void* block) noexcept;
 
-// The most bytes that are kept for later; 0 keeps nothing.
+// The maximum number of bytes to keep for later results.
 std::size_t limit() noexcept;
 void set_limit(std::size_t bytes) noexcept;
 
-// Gives everything that is kept back to the system; returns how many bytes that were.
+// Returns all kept blocks to the system, and returns their size in bytes.
 std::size_t release_kept() noexcept;
 
-// Memory for a while. False: there is none, or no bytes are wanted.
+// Temporary memory. Converts to false if the allocation failed or no bytes were requested.
 class Scratch {
  public:
   explicit Scratch(std::ptrdiff_t bytes) noexcept

@@ -1,4 +1,4 @@
-// reduction.h - the arithmetic of a scatter: what becomes of an element and an update, for every type.
+// reduction.h - the arithmetic of a scatter, for every reduction and element type.
 #pragma once
 
 #include <bit>
@@ -10,8 +10,8 @@
 
 namespace ndgather::NDGATHER_ISA {
 
-// Numbers that C++ has no type for: held as bits, computed in float, rounded to nearest even at
-// every step. A float has more than twice their bits, so that sums and products round only once.
+// Number types that C++ lacks are stored as bits and computed in float, rounding to nearest even after each operation. A
+// float has more than twice as many significant bits (24 and 11), so sums and products are rounded correctly.
 
 struct Half {
   std::uint16_t bits;
@@ -29,11 +29,11 @@ struct Half {
     const auto wide = std::bit_cast<std::uint32_t>(value);
     const auto sign = static_cast<std::uint16_t>(wide >> 16 & 0x8000);
     const std::uint32_t magnitude = wide & 0x7fffffff;
-    if (magnitude > 0x7f800000) {  // NaN: quiet, with the payload that fits
+    if (magnitude > 0x7f800000) {  // NaN: becomes quiet and keeps the upper bits of its payload
       return {static_cast<std::uint16_t>(sign | 0x7e00 | (magnitude >> 13 & 0x3ff))};
     }
     if (magnitude >= 0x477ff000) return {static_cast<std::uint16_t>(sign | 0x7c00)};
-    if (magnitude < 0x38800000) {  // subnormal: adding 0.5 lets the addition do the rounding
+    if (magnitude < 0x38800000) {  // subnormal: 0.5 + x is a multiple of 2**-24, so the addition rounds
       const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
       const auto rounded = std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u;
       return {static_cast<std::uint16_t>(sign | rounded)};
@@ -49,7 +49,7 @@ struct BFloat {
   static BFloat from(float value) noexcept {
     const auto wide = std::bit_cast<std::uint32_t>(value);
     if ((wide & 0x7fffffff) > 0x7f800000) {
-      return {static_cast<std::uint16_t>(wide >> 16 | 0x40)};  // NaN: quiet
+      return {static_cast<std::uint16_t>(wide >> 16 | 0x40)};  // NaN: becomes quiet
     }
     return {static_cast<std::uint16_t>((wide + 0x7fff + (wide >> 16 & 1)) >> 16)};
   }
@@ -66,14 +66,14 @@ inline constexpr bool is_complex = false;
 template <class T>
 inline constexpr bool is_complex<std::complex<T>> = true;
 
-// Whether min or max takes the update: NaN wins, and the first NaN stays.
+// Whether min or max takes the update. NaN wins, and the first NaN stays.
 template <Reduction R>
 bool takes(float old, float update) noexcept {
   if constexpr (R == Reduction::min) return !(update >= old) & (old == old);
   return !(update <= old) & (old == old);
 }
 
-// Without a branch: whether an update is taken cannot be predicted.
+// Selects without a branch, because which value is taken cannot be predicted.
 template <class T>
 T select(bool first, T a, T b) noexcept {
   using Bits = std::conditional_t<
@@ -83,7 +83,7 @@ T select(bool first, T a, T b) noexcept {
   return std::bit_cast<T>(static_cast<Bits>((std::bit_cast<Bits>(a) & mask) | (std::bit_cast<Bits>(b) & ~mask)));
 }
 
-// Integers in two's complement: unsigned arithmetic, at least as wide as int, wraps around.
+// Integer arithmetic wraps around, so it is done in an unsigned type of at least the width of int.
 template <class T>
 using Wrapping = std::make_unsigned_t<std::conditional_t<(sizeof(T) < sizeof(int)), int, T>>;
 
@@ -112,7 +112,7 @@ T reduce(T old, T update) noexcept {
     if constexpr (R == Reduction::sub) return old - update;
     if constexpr (R == Reduction::mul) return old * update;
     if constexpr (R == Reduction::min || R == Reduction::max) {
-      // One instruction, which gives `old` where one of them is NaN; an update that is one is rare.
+      // A single instruction, which gives `old` if either is NaN. The branches for a NaN update are rarely taken.
       const T one = R == Reduction::min ? update < old ? update : old : update > old ? update : old;
       return update == update ? one : old == old ? update : old;
     }
@@ -124,11 +124,11 @@ void reduce_element(char* to, const char* from) noexcept {
   T old, update;
   std::memcpy(&old, to, sizeof(T));
   std::memcpy(&update, from, sizeof(T));
-  old = reduce<R, T>(old, update);  // which leaves what is padding in it alone
+  old = reduce<R, T>(old, update);  // keeps padding bytes
   std::memcpy(to, &old, sizeof(T));
 }
 
-// A product that GCC 12 does not fuse with a sum, as it does for the two parts of a number whatever -ffp-contract says.
+// Keeps a product from being fused with a sum. GCC 12 fuses complex arithmetic even with -ffp-contract=off.
 template <class Part>
 Part kept_apart(Part product) noexcept {
 #if defined(__GNUC__) && defined(__x86_64__)
@@ -142,8 +142,8 @@ Part kept_apart(Part product) noexcept {
 #endif
 }
 
-// A product of complex numbers by the plain formula, as NumPy has it. Each part is loaded and stored by itself: both in one
-// word would wait for the two stores before.
+// Multiplies complex numbers by the plain formula, like NumPy. Each part is loaded and stored by itself, because loading
+// both as one word would stall on the two preceding stores.
 template <Reduction R, class Number>
   requires is_complex<Number>
 void reduce_element(char* to, const char* from) noexcept {

@@ -1,4 +1,4 @@
-// run.cpp - carrying out whole plans.
+// run.cpp - see run.h.
 #include "run.h"
 
 #include <atomic>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr Schedule kUnscheduled;  // of small calls
 
-// Shares tasks between threads; each returns whether all index values were inside.
+// Shares tasks between threads. Returns false, and skips the remaining tasks, as soon as one of them returns false.
 template <class Work>
 bool share_all(int threads, Size tasks, Stop* stop, Work work) noexcept {
   std::atomic<bool> good{true};
@@ -25,8 +25,8 @@ bool share_all(int threads, Size tasks, Stop* stop, Work work) noexcept {
   return good;
 }
 
-// Finds out whether prefetching the rows of this call is faster, which depends on its index values: its first tasks do it in turn,
-// and the shortest times decide.
+// Finds out whether prefetching rows makes this call faster, which depends on its indices. The first six tasks run
+// alternately with and without prefetching, and the shortest times decide.
 class Trial {
  public:
   explicit Trial(const Schedule& schedule) noexcept
@@ -34,13 +34,13 @@ class Trial {
     without_.prefetch_rows = false;
   }
 
-  // Calls work(schedule), which returns whether all index values were inside.
+  // Returns work(schedule).
   template <class Work>
   bool run(Work work) noexcept {
     using Clock = std::chrono::steady_clock;
     if (!with_.tries) return work(with_);
     const int turn = turn_.load(std::memory_order_relaxed) < kTurns ? turn_.fetch_add(1, std::memory_order_relaxed) : kTurns;
-    if (turn >= kTurns) return work(least_[1] < least_[0] * 15 / 16 ? with_ : without_);  // what is in doubt is left out
+    if (turn >= kTurns) return work(least_[1] < least_[0] * 15 / 16 ? with_ : without_);  // if in doubt, do not prefetch
     const auto started = Clock::now();
     const bool good = work(turn % 2 != 0 ? with_ : without_);
     const auto taken = static_cast<double>((Clock::now() - started).count());
@@ -68,12 +68,13 @@ bool scatter_in_order(Plan& plan, const Schedule& schedule, Reduction reduction,
   return loops().scatter(plan, schedule, store, 0, plan.positions);
 }
 
-// Drops, from the last one on, updates of slices that are marked in a map, and marks the slices of the others if asked to.
+// Goes through recorded updates from the last to the first, and drops those whose slice is marked in a map. If `Marks`, the
+// slices of the others are marked: of updates to the slices 5 7 5, the last one marks 5, so the first one is dropped.
 template <bool Marks>
 void drop_marked(const Partition& of, int shift, std::uint64_t* map) noexcept {
   auto* const offsets = static_cast<Narrow*>(of.offsets.memory);
   Size word = 0;
-  std::uint64_t marked = map[0];  // of sorted indices, these stay in a register for long
+  std::uint64_t marked = map[0];  // kept in a register for as long as indices fall into the same word
   for (Size i = of.end - of.begin - 1; i >= 0; --i) {
     const Narrow at = offsets[i];
     if (at == kNarrowOutside) continue;
@@ -90,17 +91,18 @@ void drop_marked(const Partition& of, int shift, std::uint64_t* map) noexcept {
   if constexpr (Marks) map[word] = marked;
 }
 
-// Writes the last recorded update of each slice, in any order. Each range of positions first drops the updates that it
-// overwrites itself and marks the slices of the others in its map; then the updates that later ranges overwrite are dropped.
+// Writes the last recorded update of each slice, in any order. First each range of positions drops the updates that it
+// overwrites itself, and marks the slices of the others in its map. Then it drops those that later ranges overwrite.
 void write_last(const Plan& plan, const Schedule& schedule, Store store, Partition all, std::uint64_t* maps) noexcept {
   const Size count = all.end - all.begin, ranges = schedule.threads, words = schedule.mark_words;
-  const Size tasks = std::max(kTuning.tasks_each, count / schedule.owned_at_a_time + 1);  // of each range
+  const Size tasks = std::max(kTuning.tasks_each, count / schedule.owned_at_a_time + 1);  // per range
   share(schedule.threads, ranges, nullptr, [&](int, Size range) {
     std::fill_n(maps + range * words, words, 0);
     drop_marked<true>(all.part(count * range / ranges, count * (range + 1) / ranges), schedule.mark_shift,
                       maps + range * words);
   });
-  // Each map becomes the slices that later ranges mark: 0011, 0110, 0100 become 0110, 0100, 0000, and 0110 are repeated.
+  // Replace each map by the slices that later ranges mark: the maps 0011, 0110, 0100 become 0110, 0100, 0000. Several ranges
+  // mark 0110.
   std::uint64_t repeated = 0;
   for (Size word = 0; word < words; ++word) {
     std::uint64_t later = 0;
@@ -120,8 +122,8 @@ void write_last(const Plan& plan, const Schedule& schedule, Store store, Partiti
   });
 }
 
-// Round after round: all threads record the offsets of the updates, then each applies its own, of some positions at a
-// time: what another thread has not begun by then the caller does, and so it waits for no more than that.
+// Works in rounds. All threads record the offsets of the updates, then each owner applies its own, for a limited number of
+// positions at a time: the caller does the parts that no thread has begun, so it never waits for more than one part.
 bool scatter_by_owner(Plan& plan, const Schedule& schedule, Store store, char* memory) noexcept {
   const int owners = schedule.threads;
   Partition round{schedule.records, 0, 0, owners, {}};
@@ -136,11 +138,11 @@ bool scatter_by_owner(Plan& plan, const Schedule& schedule, Store store, char* m
       return loops().record_offsets(plan, part.begin, part.end, part.offsets);
     });
     if (!good) return false;
-    if (plan.all_or_nothing) plan.stop = nullptr;  // all rounds are checked
+    if (plan.all_or_nothing) plan.stop = nullptr;  // nothing stops the call after the first write
     if (schedule.mark_words > 0) write_last(plan, schedule, store, round, reinterpret_cast<std::uint64_t*>(memory));
     for (Size done = 0; done < count && schedule.mark_words == 0; done += schedule.owned_at_a_time) {
       Partition part = round.part(done, std::min(done + schedule.owned_at_a_time, count));
-      set_borders(part);  // of sorted indices, those of all positions would leave each part to one owner
+      set_borders(part);  // per part: if indices are sorted, borders for a round would give each part to one owner
       share(owners, owners, nullptr,
             [&](int, Size owner) { loops().apply_owned(plan, schedule, store, part, static_cast<int>(owner)); });
     }
@@ -148,17 +150,17 @@ bool scatter_by_owner(Plan& plan, const Schedule& schedule, Store store, char* m
   return true;
 }
 
-// Checks all positions of a check plan, and names the first entry that is outside.
+// Checks all positions of a check plan, and finds the first out-of-bounds entry.
 Outside check_all(const Plan& check) noexcept {
   Outside all;
   if (check.is_always_inside()) return all;
   const Schedule schedule = schedule_check(check, usable_threads());
   std::mutex mutex;
   share(schedule.threads, schedule.tasks, check.stop, [&](int, Size task) {
-    // From the end on: what the cache keeps then is what the call reads first.
+    // Check from the end to the beginning, so that the cache then holds the indices that the call reads first.
     const Size begin = (schedule.tasks - 1 - task) * schedule.task_positions;
     const Outside part = loops().check(check, begin, std::min(begin + schedule.task_positions, check.positions));
-    // A child that a signal handler has forked must not wait for a lock that a thread of its parent held.
+    // A child process forked by a signal handler must not wait for a lock that a thread of its parent held.
     if (part.count == 0 || (check.stop != nullptr && check.stop->wanted())) return;
     const std::lock_guard lock(mutex);
     const Size count = all.count + part.count;
@@ -168,12 +170,12 @@ Outside check_all(const Plan& check) noexcept {
   return all;
 }
 
-// Checks all index values of a call that writes all or nothing. False: one is outside, or the call was stopped. From then on it
-// may not be stopped.
+// Checks all indices of an all-or-nothing call. Returns false if an index is out of bounds or the call was stopped.
+// Otherwise the call can no longer be stopped.
 bool may_write(Plan& plan) noexcept {
   if (!plan.all_or_nothing) return true;
   if (plan.mode == Mode::raise && !plan.checked) {
-    Plan once = plan;  // entries that strides of 0 repeat are checked once
+    Plan once = plan;  // entries that are repeated by a stride of 0 are checked once
     for (int d = 0; d < plan.loop_rank; ++d) {
       if (plan.loop[d].index == 0) keep_range(once, d, 0, 1);
     }
@@ -184,7 +186,7 @@ bool may_write(Plan& plan) noexcept {
   return true;
 }
 
-// The same for a small plan: of one block, all index values are checked before anything is written.
+// The same for a small plan. If it is a single block, all indices are checked before anything is written anyway.
 bool may_write_small(Plan& plan) noexcept {
   if (plan.positions > kLimits.block) return may_write(plan);
   if (plan.all_or_nothing) plan.stop = nullptr;
@@ -207,7 +209,7 @@ bool run_gather(Plan& plan, Stop* stop) noexcept {
     join_runs(plan, kTuning.short_run);
     return loops().gather(plan, kUnscheduled, 0, plan.positions);
   }
-  plan.any_order = true;  // each position writes to a place of its own
+  plan.any_order = true;  // no two positions write to the same place
   arrange(plan, true);
   if (!may_write(plan)) return false;
   const Schedule schedule = schedule_gather(plan, usable_threads());
@@ -261,7 +263,7 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) 
       return share_all(schedule.threads, schedule.tasks, nullptr, [&](int, Size task) {
         Plan part = plan;
         if (schedule.split == Split::dim) {
-          // No product overflows: steps that write to memory of their own are fewer than 2**46, and tasks than 2**17.
+          // The products do not overflow: there are fewer than 2**46 steps that write to separate memory, and 2**17 tasks.
           const Size size = plan.loop[schedule.dim].size;
           keep_range(part, schedule.dim, size * task / schedule.tasks, size * (task + 1) / schedule.tasks);
         } else {
@@ -276,7 +278,7 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) 
 Outside run_check(Plan& check, Stop* stop) noexcept {
   if (check.positions == 0 || check.column_count == 0) return {};
   check.stop = stop;
-  // Entries that strides of 0 repeat are checked once.
+  // Entries that are repeated by a stride of 0 are checked once.
   const Plan whole = check;
   for (int d = 0; d < whole.loop_rank; ++d) {
     if (check.loop[d].index == 0) keep_range(check, d, 0, 1);
@@ -284,12 +286,13 @@ Outside run_check(Plan& check, Stop* stop) noexcept {
   const Plan once = check;
   simplify(check);
   check.narrow = is_narrow(check);
-  // Indices that lie in another order are checked in that; the first is found in C order.
+  // Check indices in memory order if it differs from C order; only finding the first bad entry requires C order.
   Plan ordered = check;
   ordered.any_order = true;
   if (order_loops(ordered) && check_all(ordered).count == 0) return {};
   Outside all = check_all(check);
-  // The first of the repeated entries comes before the others: its position among all of them.
+  // Convert the entry's number to one that counts repeated entries. In indices of shape (2, 3) repeated along the last axis,
+  // entry 1 is at (1, 0) and becomes entry 3.
   Size position = all.entry / check.column_count, step = check.column_count;
   all.entry %= check.column_count;
   for (int d = whole.loop_rank - 1; d >= 0; --d) {

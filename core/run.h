@@ -1,4 +1,4 @@
-// run.h - carrying out whole plans: simplified, scheduled, and shared between threads.
+// run.h - running whole plans: they are simplified, scheduled, and shared between threads.
 #pragma once
 
 #include "loops.h"
@@ -6,23 +6,20 @@
 
 namespace ndgather {
 
-// All of these may be left early by a `stop`; their answers mean nothing then.
-
-// False: an index is outside its axis, and the dense array is partly written.
+// A `stop` may end any of these early; their results are meaningless then. run_gather and run_scatter return false if an
+// index is out of bounds. Their output may have been partly written by then, unless plan.all_or_nothing is set.
 bool run_gather(Plan& plan, Stop* stop = nullptr) noexcept;
-
-// False: an index is outside its axis, and the indexed array is partly written.
 bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop = nullptr) noexcept;
 
-// Checks every entry of indices; changes nothing.
+// Checks every entry of indices.
 Outside run_check(Plan& check, Stop* stop = nullptr) noexcept;
 
-// The first entry of indices that is out of bounds, in terms of the arguments of a call.
+// The first out-of-bounds entry of indices, in terms of the arguments of a call.
 struct BadEntry {
   Size position[kMaxRank];  // in indices
-  int column;               // which index of its tuple it is
-  Size axis, size;          // of data
-  Size total;               // entries of indices
+  int column;               // number of the index in its tuple
+  Size axis, size;          // the axis of data that it addresses, and the size of this axis
+  Size total;               // number of entries of indices
 };
 BadEntry locate(const Outside& bad, const Plan& plan, const Array& data, const Array& indices, const Options& options);
 

@@ -1,4 +1,4 @@
-// scatter.h - the walk of a gather with the two arrays swapped: stores that assign or reduce, and the loop over them.
+// scatter.h - stores that assign or reduce, and the loop that scatters, which is a gather with the two arrays swapped.
 #pragma once
 
 #include <bit>
@@ -8,7 +8,7 @@
 
 namespace ndgather::NDGATHER_ISA {
 
-// As many elements as fill a piece of so many bytes, at once.
+// Reduces all elements of a piece of `Bytes` bytes at once.
 template <Reduction R, class T, Size Bytes>
 [[gnu::always_inline]] inline void reduce_piece(char* to, const char* from) noexcept {
   if constexpr (Bytes == Size{sizeof(T)}) {
@@ -27,7 +27,8 @@ template <Reduction R, class T>
   for (Size b = 0; b < bytes; b += Size{sizeof(T)}) reduce_element<R, T>(to + b, from + b);
 }
 
-// A run of elements: of types that vectors have, in pieces of 16 bytes and the bits of the rest.
+// Reduces a run of elements. Types that vector registers support are reduced in pieces of 16 bytes, followed by the powers
+// of two that make up the rest: 44 bytes of float32 are two pieces of 16, one of 8 and one of 4.
 template <Reduction R, class T>
 [[gnu::always_inline]] inline void reduce_run(char* to, const char* from, Size bytes) noexcept {
   if (bytes >= 2 * kLine) return reduce_long<R, T>(to, from, bytes);
@@ -50,7 +51,7 @@ template <Reduction R, class T>
   }
 }
 
-// A line of runs along the last dim of a slice.
+// Reduces all runs along the last dim of a slice.
 template <Reduction R, class T>
 [[gnu::noinline]] void reduce_line(char* to, const char* from, const Dim& line, Size width) noexcept {
   if (width == Size{sizeof(T)}) {
@@ -60,7 +61,7 @@ template <Reduction R, class T>
   }
 }
 
-// One walk for all types, as walks of their own would be half of the engine, and a call is little beside a line.
+// One walk for all types, because a walk for each type would make up half of the core, and one call per line costs little.
 [[gnu::noinline]] inline void reduce_lines(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n,
                                            void (*reduce)(char*, const char*, const Dim&, Size) noexcept) noexcept {
   const int outer = plan.slice_rank - 1;
@@ -91,13 +92,14 @@ void store_reduced(const Plan& plan, const Size* at, const DenseOffsets& updates
   }
 }
 
-// One-byte elements that C++ knows nothing of: the result for every pair is in a table.
+// Reduces one-byte elements of types that C++ lacks, using a table with the result for each pair.
 inline void store_table(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n) noexcept {
-  each_move<false>(plan, at, updates, n, [table = plan.table, width = plan.width](char* to, const char* from) {
-    for (Size b = 0; b < width; ++b) {
-      to[b] = table[static_cast<unsigned char>(to[b]) * 256 + static_cast<unsigned char>(from[b])];
-    }
-  });
+  each_place<false>(plan, plan.slice_rank, at, updates, n,
+                    [table = plan.table, width = plan.width](char* to, const char* from) {
+                      for (Size b = 0; b < width; ++b) {
+                        to[b] = table[static_cast<unsigned char>(to[b]) * 256 + static_cast<unsigned char>(from[b])];
+                      }
+                    });
 }
 
 template <class T>
@@ -111,7 +113,7 @@ Store pick_reduced(Reduction reduction) noexcept {
   }
 }
 
-// Complex numbers are added part by part, and have no order.
+// Complex numbers are added part by part. They have no minimum or maximum.
 template <class Part>
 Store pick_complex(Reduction reduction) noexcept {
   if (reduction == Reduction::mul) return store_reduced<Reduction::mul, std::complex<Part>>;
@@ -143,12 +145,12 @@ inline Store pick_store(const Plan& plan, Reduction reduction, ElementType type,
   }
 }
 
-// A block of updates, some of which may be left out.
+// A block of updates, some of which may be dropped.
 struct Updates : Block {
   Size listed[kLimits.block];
 };
 
-// Keeps the updates whose index is inside, in order.
+// Removes out-of-bounds updates from a block, and keeps the others in order.
 inline void drop_outside(Updates& block) noexcept {
   Size kept = 0;
   for (Size i = 0; i < block.n; ++i) {
@@ -160,8 +162,7 @@ inline void drop_outside(Updates& block) noexcept {
   block.n = kept;
 }
 
-// Applies the updates at the positions [begin, end), in C order. False: an index is outside its axis, and the
-// indexed array is partly written.
+// See Loops::scatter.
 inline bool scatter(const Plan& plan, const Schedule& schedule, Store store, Size begin, Size end) noexcept {
   const Size step = plan.inner().dense;
   const bool good = walk_blocks<Updates, true>(plan, schedule, begin, end, [&](Updates& block) {
@@ -174,8 +175,8 @@ inline bool scatter(const Plan& plan, const Schedule& schedule, Store store, Siz
   return good;
 }
 
-// A scatter whose destination is shared out between threads: all index tuples are checked and their offsets recorded; then
-// each owner reads these and applies, in order, the updates of its own.
+// Scatters whose destination is divided between threads. First all index tuples are checked and their offsets are recorded.
+// Then each owner reads all recorded offsets and applies the updates of its own part in order.
 
 template <class Out>
 bool record_offsets_as(const Plan& plan, Size begin, Size end, const Records& records) noexcept {
@@ -199,22 +200,21 @@ inline bool record_offsets(const Plan& plan, Size begin, Size end, const Records
   return (records.narrow ? record_offsets_as<Narrow> : record_offsets_as<Size>)(plan, begin, end, records);
 }
 
-// Some updates of one owner. Updates of Carried bytes that follow each other are copied; of others (Carried = 0) it is
-// listed where they are.
+// A block of updates of one owner. Adjacent updates of Carried bytes are copied; others (Carried = 0) are listed.
 template <int Carried>
 struct Owned : Updates {
   char carried[std::max(Carried, 1) * kLimits.block];
 };
 
-// What belongs to one owner: the recorded offsets from `first` on.
+// The range of recorded offsets that belongs to one owner.
 struct OwnedRange {
   Size first;
   std::uint64_t size;
-  Size lowest, step;  // the offset that was recorded as 0, and bytes from one update to the next
+  Size lowest, step;  // the offset that was recorded as 0, and the stride of the updates in bytes
 };
 
 #if defined(__AVX512F__)
-// Stores sixteen numbers of 32 bits as wide ones, each multiplied by `factor` and added to `first`.
+// Stores sixteen 32-bit numbers as 64-bit numbers, multiplied by `factor` and added to `first`.
 inline void store_wide(Size* to, __m512i numbers, Size factor, Size first) noexcept {
   const __m256i halves[] = {_mm512_maskz_extracti64x4_epi64(0xF, numbers, 0),
                             _mm512_maskz_extracti64x4_epi64(0xF, numbers, 1)};
@@ -227,8 +227,9 @@ inline void store_wide(Size* to, __m512i numbers, Size factor, Size first) noexc
 }
 #endif
 
-// Appends to `own` what belongs to the owner among n recorded offsets, whose updates begin at `dense` in the array.
-// Without a branch: which they are cannot be predicted.
+// Appends the updates of an owner to `own`, out of n recorded offsets whose updates begin at `dense` in `array`. There is no
+// branch, because it could not be predicted: each update is written to the end of `own`, which grows only for its own
+// updates.
 template <int Carried, class At>
 void pick_owned(Owned<Carried>& own, const OwnedRange& range, const At* offsets, Size n, const char* array,
                 Size dense) noexcept {
@@ -278,7 +279,7 @@ void apply_owned_as(const Plan& plan, const Schedule& schedule, Store store, con
   const Size first = partition.border[owner], end = partition.border[owner + 1];
   const OwnedRange range{first, static_cast<std::uint64_t>(end) - static_cast<std::uint64_t>(first), partition.offsets.lowest,
                          plan.inner().dense};
-  // Offsets are read by half a block until more than half a block of updates is picked: 128 and 128 more fit into 256.
+  // Offsets are read in half blocks until more than half a block of updates is found: at most 128 + 128 = 256.
   const Size part = std::max<Size>(block_size(plan, {}) / 2, 1);
   const At* offsets = static_cast<const At*>(partition.offsets.memory);
   Cursor cursor(plan, partition.begin);

@@ -1,4 +1,4 @@
-// schedule.cpp - the rules that choose a loop, an order and a number of threads.
+// schedule.cpp - the rules that choose the loop, the loop order and the number of threads for a plan.
 #include "schedule.h"
 
 #include <atomic>
@@ -16,12 +16,12 @@ double estimated_bytes(const Plan& plan) {
   return static_cast<double>(plan.positions) * static_cast<double>(plan.slice_bytes());
 }
 
-// What lookups find in the cache: all; nothing; or the part that the innermost dims look up, once its lines were read.
+// How much of the data that a plan looks up is cached: all of it, none of it, or the part that the innermost dims look up.
 enum class Cached { all, none, parts };
 
 Cached cached_part(const Plan& plan, bool gathers = false) {
   Size lookups = 1;
-  auto span = static_cast<double>(plan.reach());  // packed coordinates and their batches may pass 2**63
+  auto span = static_cast<double>(plan.reach());  // a double, because packed coordinates and their batches can exceed 2**63
   if (span == 0) return Cached::all;
   Cached cached = Cached::none;
   for (int d = plan.loop_rank - 1; d >= 0; --d) {
@@ -29,14 +29,16 @@ Cached cached_part(const Plan& plan, bool gathers = false) {
     lookups *= dim.size;  // at most all positions
     span += static_cast<double>(dim.size) * std::abs(static_cast<double>(dim.indexed));
     if (span > static_cast<double>(caches().second_level)) continue;
-    // Twice as many lookups were asked for before; AMD's Zen 4: 1.4 times as fast where there are as many as lines.
+    // A part pays off once it is looked up as often as it has cache lines. For example, a row of 30,000 float32 has 1,875
+    // lines, so 2,000 lookups per row are enough: prefetching whole rows is then 1.4 times as fast on AMD's Zen 4.
     if (lookups >= static_cast<Size>(span) / kLine) cached = Cached::parts;
   }
-  // The last-level cache is waited for as well; only gathers try what that is worth.
+  // The last-level cache is slow enough for prefetching to help; only gathers measure whether it does.
   return (cached == Cached::none || !gathers) && span <= static_cast<double>(caches().last_level / 2) ? Cached::all : cached;
 }
 
-// How many threads are worth waking: each has work for about as long as it takes to wake it.
+// Returns how many threads are worth waking. Each gets at least about as much work as it takes to wake a thread: with 15 us
+// per thread, 100 us of work are shared by at most six.
 int worth_sharing(const Plan& plan, int threads) {
   if (threads == 1) return 1;
   const double work = nanoseconds(plan), least = kTuning.wake_ns / 2;
@@ -50,16 +52,17 @@ Size task_count(const Plan& plan, bool shared, int threads) {
   return std::max({Size{1}, wanted, static_cast<Size>(std::min(work / kLimits.longest_task, 1e5))});
 }
 
-// Rows, and elements of a gather that are written side by side, where they would not stay in the caches anyway.
+// Whether to write past the caches: only long rows, or adjacent elements of a gather, and only if the output is too large
+// for the caches.
 bool writes_past_caches(const Plan& plan, bool gathers) {
   const bool elements = gathers && (plan.width == 4 || plan.width == 8) && plan.inner().dense == plan.width;
   return plan.slice_rank == 0 && (plan.width >= kTuning.nontemporal_row || elements) &&
          estimated_bytes(plan) >= static_cast<double>(caches().last_level);
 }
 
-// Slices whose elements lie a line or more apart share these lines with neighbouring slices, and so are not walked one
-// after the other, but element by element, or where the dense array allows it by parts that fill a line of that. Those
-// of a gather all of whose lines the second-level cache keeps stay whole.
+// Whether to split slices because their elements are a cache line or more apart. Each of those lines also holds elements of
+// neighboring slices, so it is better to walk all slices element by element, or by parts that fill a line of the dense
+// array. A gather keeps slices whole if the second-level cache holds all lines of one.
 bool are_spread(const Plan& plan, bool gathers) {
   bool spread = plan.slice_rank > 0 && plan.loop_rank + plan.slice_rank <= kMaxRank &&
                 plan.positions >= kLimits.spread_positions;
@@ -71,21 +74,21 @@ bool are_spread(const Plan& plan, bool gathers) {
   return spread && !kept;
 }
 
-// How many elements of spread slices fill a line of the dense array; 0: slices stay whole.
+// How many elements of a spread slice fill a line of the dense array, or 0 if slices stay whole.
 Size elements_of_line(const Plan& plan, bool gathers) {
   if (plan.slice_rank == 0 || !are_spread(plan, gathers)) return 0;
   const Dim& line = plan.slice[plan.slice_rank - 1];
   return line.dense == plan.width ? std::clamp<Size>(kLine / plan.width, 1, line.size) : 0;
 }
 
-// Whether prefetching makes gathers of slices of up to a line faster. Some processors look far enough ahead by themselves, and
-// others do not, so the first plan that is large enough is timed both ways, and the answer holds for the process. Time without
-// prefetching over time with it, of a gather of 2**20 floats from 64 MB: 1.6 on Intel's Ice Lake, 0.8 on AMD's Zen 4.
+// Whether prefetching speeds up gathers of slices of at most one line. Some processors look far enough ahead by themselves,
+// so the first plan that is large enough is timed both ways, and the answer holds for the whole process. With prefetching, a
+// gather of 2**20 floats from 64 MB is 1.6 times as fast on Intel's Ice Lake, and 0.8 times on AMD's Zen 4.
 bool prefetching_pays(const Plan& plan) {
   static std::atomic<int> known{caches().prefetching_pays};
   if (const int pays = known.load(std::memory_order_relaxed); pays >= 0) return pays != 0;
-  // Ten samples, of which every other one prefetches, read at most half of the positions: 2048 each of 40,960 or more. Samples
-  // of fewer than 1024, as of a plan with 20,000 positions, are too short to be timed.
+  // Ten samples, every other one with prefetching, read at most half of the positions: 2,048 each out of 40,960 or more. A
+  // plan with 20,000 positions would leave 1,000 for each sample, which is too short to be timed.
   constexpr Size kSamples = 10, kMost = kTiny ? 2 : 2048;
   const Size tried = std::min(kMost, plan.positions / (2 * kSamples));
   if (plan.slice_rank > 0 || tried < kMost / 2) return true;
@@ -98,14 +101,14 @@ bool prefetching_pays(const Plan& plan) {
   for (Size i = 0; i < kSamples; ++i) {
     Schedule schedule;
     schedule.prefetch = i % 2 != 0;
-    schedule.prefetch_indices = true;  // as of what is large: without them, repeated slices seemed to come faster
+    schedule.prefetch_indices = true;  // as in large calls; otherwise waiting for indices hides the difference
     const Size begin = plan.positions / kSamples * i;
     const auto started = Clock::now();
-    if (!loops().gather(sample, schedule, begin, begin + tried)) return true;  // an index is outside
+    if (!loops().gather(sample, schedule, begin, begin + tried)) return true;  // an index is out of bounds
     taken[i % 2][i / 2] = Clock::now() - started;
   }
   for (auto& each : taken) std::sort(each, each + kSamples / 2);
-  const bool pays = taken[1][kSamples / 4] < taken[0][kSamples / 4] * 7 / 8;  // what is in doubt is left out
+  const bool pays = taken[1][kSamples / 4] < taken[0][kSamples / 4] * 7 / 8;  // if in doubt, do not prefetch
   known.store(pays, std::memory_order_relaxed);
   return pays;
 }
@@ -116,7 +119,7 @@ void set_common(Schedule& schedule, const Plan& plan, int threads, bool gathers)
   schedule.prefetch_rows = cached == Cached::parts && plan.slice_rank == 0 && plan.loop_rank > 1 &&
                            plan.inner().indexed == 0 && plan.loop[plan.loop_rank - 2].indexed == plan.reach();
   const Size tuple = plan.column_count * index_bytes(plan.index_type);
-  // From the second-level cache on, calls took 1.1 times as long on AMD's Zen 4, where indices stay in the last one.
+  // Indices that fit the last-level cache are not prefetched: doing so took 1.1 times as long on AMD's Zen 4.
   schedule.prefetch_indices = tuple > 0 && plan.positions > caches().last_level / 4 / tuple;
   schedule.tries = gathers && schedule.prefetch_rows;
   schedule.nontemporal = writes_past_caches(plan, gathers);
@@ -125,8 +128,8 @@ void set_common(Schedule& schedule, const Plan& plan, int threads, bool gathers)
   schedule.part_elements = elements_of_line(plan, gathers);
 }
 
-// Splits slices into parts of whole elements and whole cache lines. For example, 3 parts of 10,000 float32: whole multiples
-// of 4 * 64 bytes above 40,000 / 3 are 13,568 bytes, so the parts have 13,568, 13,568 and 12,864 bytes.
+// Splits slices into parts of whole elements and whole cache lines. For example, 10,000 float32 in 3 parts: the next
+// multiple of 4 * 64 bytes above 40,000 / 3 is 13,568, so the parts have 13,568, 13,568 and 12,864 bytes.
 void split_slices(Schedule& schedule, const Plan& plan, Size parts) {
   const Size grain = plan.element * kLine;
   parts = std::min(parts, divide_up(plan.width, grain));
@@ -140,7 +143,7 @@ Size count_parts(const Schedule& schedule, const Plan& plan) {
 }
 
 void split_positions(Schedule& schedule, const Plan& plan) {
-  // Among many tasks, a few that try which way is faster cost little.
+  // If the first tasks try out prefetching, the call needs enough tasks for the trial to cost little.
   const int threads = std::max(schedule.threads, schedule.tries ? 4 : 1);
   const Size wanted = task_count(plan, threads > 1, threads);
   if (plan.positions < wanted && plan.slice_rank == 0 && plan.width > 0) {
@@ -148,36 +151,37 @@ void split_positions(Schedule& schedule, const Plan& plan) {
   }
   const Size parts = count_parts(schedule, plan), ranges = divide_up(wanted, parts);
   schedule.task_positions = std::max<Size>(divide_up(plan.positions, ranges), 1);
-  // What is written past the caches begins with whole registers.
+  // Tasks begin at multiples of 16 elements, so that writes past the caches are aligned to whole registers.
   if (plan.width <= 8) schedule.task_positions = round_up(schedule.task_positions, 16);
   schedule.tasks = divide_up(plan.positions, schedule.task_positions) * parts;
 }
 
-// Columns are packed where rows are looked up about as often as packing reads them, and have to be waited for: in data
-// larger than half the last cache, or, where rows compete for the same cache sets, than the second-level cache.
+// Returns how many columns to pack into a panel, or 0. Packing pays off if each row is looked up about as often as packing
+// reads it, and if lookups would miss the cache: because the data is larger than half the last-level cache, or larger than
+// the second-level cache with rows that compete for the same cache sets.
 Size packed_columns(const Plan& plan, const Dim& along, const Dim& across) {
   if (across.indexed != plan.width || along.indexed != 0) return 0;
   const Size rows = plan.column[0].extent, cache = caches().second_level;
   const bool same_sets = plan.column[0].stride % kLimits.same_sets == 0;
   if (rows * across.size * plan.width < (same_sets ? cache : caches().last_level / 2)) return 0;
   const bool fits = rows <= 2 * cache / kTuning.panel_bytes;  // half of a panel may be in the next level
-  // Half as wide where that leaves room beside indices and what is written, unless there are too few columns then: 16 doubles
-  // take 1.1 to 1.4 times as long as 32 on AMD's Zen 4, 32 floats no longer than 64.
+  // Tall panels are half as wide, to leave room in the cache for indices and results. Not for 8-byte elements: 16 doubles
+  // take 1.1 to 1.4 times as long as 32 on AMD's Zen 4, whereas 32 floats take no longer than 64.
   const bool is_half = rows > cache / 2 / kTuning.panel_bytes && plan.width < 8;
   return along.size >= rows / 2 && fits ? kTuning.panel_bytes / (is_half ? 2 : 1) / plan.width : 0;
 }
 
-// Where the dense array lies in another order than the indices, a walk along either would touch a line of the other for
-// every element.
+// Whether the dense array and the indices are stored in different orders, so that a walk along one of them would touch a new
+// line of the other for every element.
 bool is_crossed(const Dim& along, const Dim& across) {
   return std::abs(across.index) >= kLine / 2 && std::abs(along.index) < kLine && std::abs(along.dense) >= kLine &&
          across.indexed != 0;
 }
 
-// Splits the columns of the dim `across`, one of the two innermost loop dims, into bands that extend along the other one. For
-// example, two threads look up (500, 1000) float32 in rows of data, written past the caches: 64 columns fit a panel, so there
-// are 16 bands, of 63 columns each, which are rounded up to the 64 of whole lines. Of 300 columns there would be 5 bands: fewer
-// than four for each thread, so these become 6, an equal number for each, of 50 columns.
+// Splits the columns of the dim `across`, one of the two innermost loop dims, into bands that extend along the other one.
+// For example, two threads look up (500, 1000) float32 and write them past the caches. A panel holds 64 columns, so there
+// are 16 bands of 63 columns, rounded up to 64 to fill whole lines. With 300 columns there would be 5 bands, fewer than four
+// per thread; that number is rounded up to 6, three for each thread, with 50 columns each.
 Bands bands_across(const Plan& plan, bool swapped, Schedule& schedule, bool scatters) {
   if (plan.column_count != 1 || plan.slice_rank != 0 || plan.loop_rank < 2) return {};
   if (plan.width > 16 || (plan.width & (plan.width - 1)) != 0) return {};
@@ -185,7 +189,7 @@ Bands bands_across(const Plan& plan, bool swapped, Schedule& schedule, bool scat
   const Dim &along = inner[swapped ? 0 : -1], &across = inner[swapped ? -1 : 0];
   if (across.dense != plan.width || plan.positions <= kTuning.short_run) return {};
   for (int d = 0; scatters && d + 2 < plan.loop_rank; ++d) {
-    if (plan.loop[d].indexed == 0) return {};  // planes would write to the same elements
+    if (plan.loop[d].indexed == 0) return {};  // several planes would write to the same elements
   }
   Bands bands;
   bands.swapped = swapped;
@@ -207,7 +211,7 @@ Bands bands_across(const Plan& plan, bool swapped, Schedule& schedule, bool scat
   if (past_caches && !few) bands.columns = round_up(bands.columns, std::min(line, most));
   bands.per_plane = divide_up(across.size, bands.columns);
   bands.count = bands.per_plane * planes;
-  if (nanoseconds(plan) / static_cast<double>(bands.count) > 10 * kLimits.longest_task) return {};  // could not be stopped
+  if (nanoseconds(plan) / static_cast<double>(bands.count) > 10 * kLimits.longest_task) return {};  // too long to be stopped
   schedule.split = packed ? Split::panels : Split::tiles;
   schedule.nontemporal = past_caches;
   if (packed) {
@@ -227,7 +231,8 @@ bool set_bands(Schedule& schedule, const Plan& plan, bool scatters) {
   return false;
 }
 
-// A loop dim whose steps write to parts of the destination that lie apart.
+// Splits a loop dim whose steps write to separate parts of the destination. For example, 8 batches of 1 KB have room for 8 *
+// 1024 / 512 = 16 parts that are far enough apart, but no more parts than batches are used. Returns false if no dim fits.
 bool set_split_dim(Schedule& schedule, const Plan& plan) {
   for (int d = 0; d < plan.loop_rank; ++d) {
     const Dim& dim = plan.loop[d];
@@ -241,20 +246,20 @@ bool set_split_dim(Schedule& schedule, const Plan& plan) {
   return false;
 }
 
-// Sets how updates that later ones overwrite are found, so that the last one of each slice may be written in any order. False:
-// that is not worth it, for short slices and where the maps are large beside the updates or the cache. The time over that of
-// owners, two threads of AMD's Zen 4: rows of 1 KB 0.8, of 64 bytes 0.95, of 32 to 48 bytes 1.1, elements 1.5.
+// Chooses to find overwritten updates with bit maps, so that the last update of each slice can be written in any order. That
+// is not worthwhile for short slices, or if the maps are large compared with the updates or the cache. The time relative to
+// owners, on two threads of AMD's Zen 4, is 0.8 for rows of 1 KB, 0.95 for 64 bytes, and 1.1 or more below.
 void set_marks(Schedule& schedule, const Plan& plan) {
   std::uint64_t strides = 0;
   for (int c = 0; c < plan.column_count; ++c) strides |= static_cast<std::uint64_t>(plan.column[c].stride);
   for (int d = 0; d < plan.loop_rank; ++d) strides |= static_cast<std::uint64_t>(plan.loop[d].indexed);
   if (!schedule.records.narrow || strides == 0 || plan.slice_bytes() < kLimits.marked_bytes) return;
   const OffsetRange range(plan);
-  const int shift = std::countr_zero(strides);
+  const int shift = std::countr_zero(strides);  // strides of 192 and 64 bytes: all offsets are multiples of 64, so 6 bits
   const Size words = ((range.highest - range.lowest) >> shift) / 64 + 1;
   if (words < 1 || words > std::min(caches().second_level / 32, plan.positions / 4 / schedule.threads)) return;
   schedule.mark_shift = shift;
-  schedule.mark_words = words | 1;  // maps with a power of two between them would compete for the same cache sets
+  schedule.mark_words = words | 1;  // odd, because maps that are a power of two apart would compete for the same cache sets
 }
 
 }  // namespace
@@ -273,14 +278,16 @@ bool order_loops(Plan& plan) {
   const IndexColumn& column = plan.column[0];
   const Size lines = column.extent * std::min(std::abs(column.stride), kLine) * plan.slice_elements();
   const bool column_is_cached = lines <= caches().second_level / 8;
-  // Of two strides the longer one belongs outside; 0: both leave the line, or one stays where it is.
+  // Votes on the order of two dims by their strides in one array. The longer stride belongs outside: strides of 8 and 4000
+  // vote -1, to swap. The vote is 0 if both strides leave the cache line or one is 0, because the order does not matter
+  // then.
   const auto compare = [](Size outer, Size inner) {
     outer = std::abs(outer);
     inner = std::abs(inner);
     if (outer == 0 || inner == 0 || std::min(outer, inner) >= kLine) return 0;
     return (outer > inner) - (outer < inner);
   };
-  // Lookups in one column after the other stay in cache, wherever its elements lie.
+  // If a whole column of the data stays in the cache, finish one column before the next, whatever the strides are.
   const auto compare_indexed = [&](const Dim& outer, const Dim& inner) {
     const bool along = inner.indexed == 0;
     if (along == (outer.indexed == 0)) return compare(outer.indexed, inner.indexed);
@@ -289,7 +296,7 @@ bool order_loops(Plan& plan) {
   };
   const auto swapped = [&](const Dim& outer, const Dim& inner) {
     const int votes = compare(outer.index, inner.index) + compare_indexed(outer, inner) + compare(outer.dense, inner.dense);
-    // A short run costs more than a stride, unless all arrays follow it.
+    // Short inner runs cost more than long strides, unless all three arrays vote for the swap.
     return outer.size > kTuning.short_run ? votes < 0 : votes == -3;
   };
   bool changed = false;
@@ -334,7 +341,7 @@ Schedule schedule_gather(const Plan& plan, int threads) {
 Schedule schedule_scatter(const Plan& plan, bool assigns, int threads) {
   Schedule schedule;
   set_common(schedule, plan, threads, false);
-  schedule.nontemporal &= assigns;  // to reduce a row it has to be read
+  schedule.nontemporal &= assigns;  // a reduction reads the row that it writes
   if (set_bands(schedule, plan, true)) return schedule;
   const auto split_into_parts = [&] {
     schedule.tasks = count_parts(schedule, plan);
@@ -358,10 +365,10 @@ Schedule schedule_scatter(const Plan& plan, bool assigns, int threads) {
     schedule.round = std::min(
         {plan.positions, kTuning.scratch_bytes / schedule.records.bytes(), positions_in(kLimits.longest_task)});
     schedule.owned_at_a_time = positions_in(kLimits.owner_task * schedule.threads);
-    // Each thread marks its part of a round as one task, and takes a nanosecond for an update.
+    // Each thread marks its share of a round as one task, at about 1 ns per update.
     if (schedule.mark_words > 0) schedule.round = std::min(schedule.round, Size{schedule.threads} * Size(kLimits.owner_task));
   } else {
-    schedule.threads = 1;  // most updates would belong to one owner, or be no faster with two
+    schedule.threads = 1;  // most updates would belong to the same owner
   }
   return schedule;
 }
@@ -377,7 +384,7 @@ Schedule schedule_check(const Plan& plan, int threads) {
 }
 
 void set_borders(Partition& partition) {
-  // 2**32 by the golden ratio: samples at 0, 0.62, 0.24, 0.85, 0.47, ... of the positions follow no pattern of the indices.
+  // 2**32 divided by the golden ratio: samples at 0, 0.62, 0.24, 0.85, 0.47, ... of the positions, in step with no pattern.
   constexpr std::uint32_t kSpread = 0x9E3779B1u;
   const auto count = static_cast<std::uint64_t>(partition.end - partition.begin);
   Size samples[kLimits.border_samples];
@@ -390,7 +397,7 @@ void set_borders(Partition& partition) {
     if (at != (offsets.narrow ? Size{kNarrowOutside} : kOutside)) samples[n++] = at / kLine * kLine;
   }
   std::sort(samples, samples + n);
-  // Updates that are out of bounds have no owner.
+  // Out-of-bounds updates have no owner.
   partition.border[0] = offsets.narrow ? 0 : kOutside + 1;
   partition.border[partition.owners] = offsets.narrow ? Size{kNarrowOutside} : PTRDIFF_MAX;
   for (int owner = 1; owner < partition.owners; ++owner) {
@@ -398,10 +405,10 @@ void set_borders(Partition& partition) {
       partition.border[owner] = 0;  // any borders will do
       continue;
     }
-    // A border lies before or after all samples of one line, whichever is closer to an equal share. For example, samples on
-    // the lines 0 0 64 64 64 64 64 128 and two owners: an equal share ends within line 64. The border 64 leaves 2 samples to
-    // the first owner and 128 leaves 7, so 64 is closer to 4. After the last line of a destination of almost 2**32 bytes there
-    // is no narrow number: the owners from there on have nothing.
+    // A border lies before or after all samples of a line, whichever is closer to an equal share. For example, with two
+    // owners and samples in the lines 0 0 64 64 64 64 64 128, an equal share of 4 ends within line 64. The border 64 gives 2
+    // samples to the first owner, and 128 gives it 7, so the border is 64. At the end of a destination of almost 2**32
+    // bytes, the border after the last line would not be a narrow number; it is capped, and any further owners get nothing.
     const Size* const fair = samples + n * owner / partition.owners;
     const auto [from, to] = std::equal_range(samples, samples + n, *fair);
     const Size border = *fair + (fair - from > to - fair ? kLine : 0);

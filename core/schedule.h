@@ -1,4 +1,4 @@
-// schedule.h - how a plan is carried out: in which order, by how many threads, by which loop.
+// schedule.h - how a plan is carried out: in which order, by which loop, and on how many threads.
 #pragma once
 
 #include <limits>
@@ -7,36 +7,35 @@
 
 namespace ndgather {
 
-// The sizes of the caches of this machine.
 const Caches& caches() noexcept;
 
-// How a plan falls into bands of columns, which are packed as panels or walked by tiles; see panels.h.
+// How a plan is split into bands of columns, which are packed as panels or walked by tiles; see panels.h.
 struct Bands {
-  Size count = 0;        // in all; 0: the plan does not suit
-  Size per_plane = 0;    // within one step of the dims outside
-  Size columns = 0;      // in each but the last of a plane
-  bool swapped = false;  // the innermost loop dim goes along the columns, not across them
-  Size pitch = 0;        // of panels: bytes from one row of the copy to the next
-  Size buffer = 0;       // and bytes of the copy
+  Size count = 0;        // total number of bands, or 0 if the plan is not suitable
+  Size per_plane = 0;    // bands for each step of the outer dims
+  Size columns = 0;      // columns in each band except the last of a plane
+  bool swapped = false;  // whether the innermost loop dim runs along the columns instead of across them
+  Size pitch = 0;        // for panels: row stride of the copy, in bytes
+  Size buffer = 0;       // for panels: size of the copy, in bytes
 };
 
-// Checked offsets that are kept: as they are, or where their range allows it as narrow numbers from the lowest one on.
+// Recorded offsets that were checked. If they fit, they are stored as narrow numbers relative to the lowest one.
 struct Records {
   void* memory;
   bool narrow = false;
   Size lowest = 0;
-  Size bytes() const { return narrow ? Size{sizeof(Narrow)} : Size{sizeof(Size)}; }  // of an offset
+  Size bytes() const { return narrow ? Size{sizeof(Narrow)} : Size{sizeof(Size)}; }  // per offset
 };
-inline constexpr Narrow kNarrowOutside = std::numeric_limits<Narrow>::max();  // for kOutside
+inline constexpr Narrow kNarrowOutside = std::numeric_limits<Narrow>::max();  // stands for kOutside
 
-// A scatter of some positions whose destination is shared out between owners; see scatter.h.
+// A range of updates whose destination is divided between owners; see scatter.h.
 struct Partition {
-  Records offsets;  // of the positions [begin, end)
+  Records offsets;  // for the positions [begin, end)
   Size begin, end;
   int owners;
-  Size border[kLimits.owners + 1];  // owner o has the recorded offsets from border o up to the next
+  Size border[kLimits.owners + 1];  // owner o owns the recorded offsets from border[o] up to border[o + 1]
 
-  // The same of some of its positions.
+  // The positions from begin + first up to begin + last.
   Partition part(Size first, Size last) const {
     Partition some = *this;
     some.begin = begin + first;
@@ -46,7 +45,7 @@ struct Partition {
   }
 };
 
-// The lowest and the highest offset that a plan can have.
+// The lowest and the highest possible offset of a plan.
 struct OffsetRange {
   Size lowest = 0, highest = 0;
   explicit OffsetRange(const Plan& plan) {
@@ -54,7 +53,7 @@ struct OffsetRange {
     for (int c = 0; c < plan.column_count; ++c) reaches(plan.column[c].extent, plan.column[c].stride);
     for (int d = 0; d < plan.loop_rank; ++d) reaches(plan.loop[d].size, plan.loop[d].indexed);
   }
-  // Whether offsets from the lowest one on fit the narrow type, and index values 32 bits.
+  // Whether offsets relative to the lowest one fit the narrow type, and indices fit 32 bits.
   bool fits(const Plan& plan) const {
     const auto is_long = [](const IndexColumn& column) { return column.extent > INT32_MAX; };
     return highest - lowest < Size{kNarrowOutside} && std::none_of(plan.column, plan.column + plan.column_count, is_long);
@@ -66,65 +65,64 @@ inline bool is_narrow(const Plan& plan) {
   return range.lowest == 0 && range.fits(plan);
 }
 
-// What the tasks are into which a call is split.
+// How a call is split into tasks.
 enum class Split : std::uint8_t {
-  positions,  // ranges of positions, each of them whole or by parts of every slice; all of them: one task
-  slices,     // parts of every slice, at all positions
-  dim,        // ranges of a loop dim, whose steps address parts of their own
-  panels,     // bands of columns that are packed
-  tiles,      // bands of columns that are walked by tiles
-  owners,     // the updates of an owner, in a scatter of some positions at a time
+  positions,  // by ranges of positions, and possibly by parts of every slice
+  slices,     // by parts of every slice, each for all positions
+  dim,        // by ranges of a loop dim whose steps write to separate memory
+  panels,     // by bands of columns that are packed
+  tiles,      // by bands of columns that are walked by tiles
+  owners,     // by owners of parts of the destination
 };
 
 struct Schedule {
   int threads = 1;
-  bool prefetch = false;     // slices are likely to miss the cache
-  bool prefetch_rows = false;     // each is looked up in any order, and the next one follows it
-  bool prefetch_indices = false;  // they are larger than a quarter of the last-level cache
-  bool tries = false;        // the first tasks of the call find out whether prefetching rows is faster
-  bool nontemporal = false;  // rows are written past the caches
+  bool prefetch = false;          // prefetch slices, because they are likely to miss the cache
+  bool prefetch_rows = false;     // prefetch the next row of data while elements of a row are looked up in any order
+  bool prefetch_indices = false;  // prefetch indices, because they exceed a quarter of the last-level cache
+  bool tries = false;             // let the first tasks find out whether prefetching rows is faster
+  bool nontemporal = false;       // write past the caches
   Split split = Split::positions;
   Size tasks = 1;
-  Size task_positions = 0;   // of Split::positions
-  Size part_bytes = 0;       // of a contiguous slice; 0: slices stay whole
-  Size part_elements = 0;    // of a slice of several runs, along its last dim; 0: slices stay whole
-  int dim = 0;               // of Split::dim
-  Bands bands;               // of Split::panels and Split::tiles
-  Size round = 0;            // of Split::owners: the offsets of so many positions are recorded,
-  Records records{nullptr};  // like this,
-  Size owned_at_a_time = 0;  // and applied for so many of them at a time
-  Size mark_words = 0;  // of a map for each thread, by which updates that later ones overwrite are dropped; 0: none are.
-  int mark_shift = 0;  // In a map an offset has the bit of its number without so many low bits, which are all 0
+  Size task_positions = 0;   // for Split::positions
+  Size part_bytes = 0;       // size of the parts of a contiguous slice, or 0 for whole slices
+  Size part_elements = 0;    // size of the parts of other slices along their last dim, or 0 for whole slices
+  int dim = 0;               // for Split::dim
+  Bands bands;               // for Split::panels and Split::tiles
+  Size round = 0;            // for Split::owners: how many positions to record at a time
+  Records records{nullptr};  // the format of the recorded offsets
+  Size owned_at_a_time = 0;  // how many of the recorded updates to apply at a time
+  Size mark_words = 0;       // size of each thread's bit map of overwritten slices, or 0 to apply all updates in order
+  int mark_shift = 0;        // low bits of an offset that are always 0; the others are the number of its bit in a map
 
   Size map_bytes() const { return threads * mark_words * Size{sizeof(std::uint64_t)}; }
 };
 
-// Leaves one of the parts of every slice.
+// Restricts a plan to one of the parts of every slice.
 void keep_part(Plan& plan, const Schedule& schedule, Size number);
 
-// Brings the dims of a simplified plan into the order in which they are walked.
+// Chooses the order in which the dims of a simplified plan are walked.
 void arrange(Plan& plan, bool gathers);
 
-// The schedule of an arranged plan.
+// Return the schedule of an arranged plan.
 Schedule schedule_gather(const Plan& plan, int threads);
 Schedule schedule_scatter(const Plan& plan, bool assigns, int threads);
 Schedule schedule_check(const Plan& plan, int threads);
 
-// Whether a simplified plan is so small that a schedule would cost more than it brings.
+// Whether a simplified plan is so small that choosing a schedule would take longer than it saves.
 inline bool is_small(const Plan& plan) {
   const bool few = plan.positions <= kTuning.small_positions ||
                    (plan.positions <= 8 * kTuning.small_positions && plan.reach() <= caches().second_level);
   return few && plan.slice_rank == 0 && plan.dense_linear && plan.positions * plan.width <= kTuning.block_bytes;
 }
 
-// Brings the loop dims of a plan that allows it into the order in which its arrays lie in memory. True: they were in
-// another one.
+// Reorders the loop dims to match the memory order of the arrays, if the plan allows it. Returns true if the order changed.
 bool order_loops(Plan& plan);
 
-// Sets the borders of the owners such that each has about as many of the recorded offsets.
+// Sets the borders so that each owner has about the same number of recorded offsets.
 void set_borders(Partition& partition);
 
-// An estimate of the time that a plan takes on one thread.
+// Estimates the time that a plan takes on one thread.
 double nanoseconds(const Plan& plan);
 
 }  // namespace ndgather

@@ -1,4 +1,4 @@
-// threads.cpp - one team of sleeping threads that one call at a time uses.
+// threads.cpp - a team of sleeping threads that is used by one call at a time.
 #include "threads.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace ndgather {
 namespace {
 
-// The tasks of one call, dealt out in ranges.
+// The tasks of one call, divided into ranges.
 struct Job {
   struct alignas(64) Range {  // on a cache line of its own
     std::atomic<Size> next;
@@ -51,20 +51,19 @@ struct Job {
   }
 };
 
-// Calls in quick succession find the threads awake: for so long they spin before they sleep. A call that finds them
-// asleep waits 5 to 50 microseconds for their help.
+// How long threads spin before they sleep, so that the next call may find them awake. Waking a thread takes 5 to 50 us.
 constexpr auto kSpin = std::chrono::microseconds(50);
 
-// If other programs or spinning threads of other libraries use the processors, a worker may be interrupted in the middle of a
-// task, which nobody else can finish. For example, the caller waits 1.5 ms after 2 ms of work of its own. If its last long wait
-// began less than 40 * 1.5 = 60 ms before, calls use one thread for the next 60 ms, so that waiting takes a fortieth of the
-// time. A single long wait has no effect, because the first access to memory delays a worker as well.
+// If other programs or spinning threads of other libraries use the processors, a worker may be interrupted in the middle of
+// a task, which no other thread can finish. For example, the caller waits 1.5 ms after 2 ms of its own work. If its previous
+// long wait began less than 40 * 1.5 = 60 ms earlier, calls use one thread for the next 60 ms, so that waiting takes a
+// fortieth of the time. A single long wait has no effect, because the first access to memory can delay a worker as well.
 constexpr int kAlone = 40;
 constexpr auto kMostAlone = std::chrono::milliseconds(200);
 
 using Clock = std::chrono::steady_clock;
 
-// A time that is read faster than Clock, and is a few milliseconds old.
+// Returns a time that is up to a few milliseconds old, but faster to read than Clock.
 std::chrono::nanoseconds coarse_time() noexcept {
 #if defined(CLOCK_MONOTONIC_COARSE)
   timespec now;
@@ -83,7 +82,7 @@ inline void pause() noexcept {
 #endif
 }
 
-// Spins until a condition holds. False: it did not in time.
+// Spins until a condition holds. Returns false on timeout.
 template <class Condition>
 bool spin_until(Condition holds) noexcept {
   const auto end = Clock::now() + kSpin;
@@ -96,9 +95,9 @@ bool spin_until(Condition holds) noexcept {
   return false;
 }
 
-// The processors on which a sleeping worker may wake up. Linux often wakes a worker on the caller's processor even if others
+// The processors that a sleeping worker may wake up on. Linux often wakes a worker on the caller's processor, even if others
 // are idle, and there it waits for the caller. So the caller removes its processor from the worker's mask, and the worker
-// restores the mask once it runs: with four processors and the caller on number 1, the mask 1111 is 1101 in between.
+// restores the mask once it runs: with four processors and the caller on number 1, the mask 1111 is 1101 in the meantime.
 class WakingMask {
  public:
 #if defined(__linux__)
@@ -109,7 +108,7 @@ class WakingMask {
     CPU_CLR(processor, &narrow_);
     if (CPU_COUNT(&narrow_) > 0) narrowed_ = pthread_setaffinity_np(thread_, sizeof narrow_, &narrow_) == 0;
   }
-  // Called by the thread itself. Keeps a mask that somebody else has set in the meantime.
+  // Called by the worker itself. Keeps a mask that other code has set in the meantime.
   void restore() noexcept {
     cpu_set_t now;
     if (std::exchange(narrowed_, false) && pthread_getaffinity_np(thread_, sizeof now, &now) == 0 &&
@@ -130,7 +129,7 @@ class WakingMask {
 #endif
 };
 
-// Lives as long as the process: its threads may sleep on it until the very end.
+// Never destroyed, because its threads may sleep until the process exits.
 class Team {
  public:
   // Takes the team for one call; false if another call has it.
@@ -157,7 +156,7 @@ class Team {
     job.work(0);
     {
       const std::lock_guard lock(mutex_);
-      job_ = nullptr;  // who has not woken by now is not needed
+      job_ = nullptr;  // threads that have not woken by now are not needed
       to_wake_ = 0;
     }
     const auto done = [this] { return working_.load(std::memory_order_acquire) == 0; };
@@ -168,14 +167,14 @@ class Team {
       done_.wait(lock, done);
     }
     const auto waited = Clock::now() - begin;
-    // On idle processors, workers finish within a task of each other.
+    // On idle processors, workers finish within the time of one task.
     if (waited < std::max<Clock::duration>(std::chrono::nanoseconds(kLimits.longest_wait), (begin - started) / 2)) return;
     const auto alone = std::min<Clock::duration>(kAlone * waited, kMostAlone);
     const auto last_wait = std::exchange(last_wait_, begin);
     if (begin - last_wait < alone) alone_until_.store(begin + alone, std::memory_order_relaxed);
   }
 
-  // Whether calls had better go without help. Asked by any thread.
+  // Whether calls should use one thread for now. Any thread may ask.
   bool is_hindered() noexcept {
     const auto until = alone_until_.load(std::memory_order_relaxed);
     if (until == Clock::time_point{}) return false;
@@ -191,10 +190,10 @@ class Team {
     bool is_called = false;
     Helper* next_asleep;
   };
-  using Called = std::array<Helper*, 2>;  // null: no more
+  using Called = std::array<Helper*, 2>;  // unused entries are null
 
-  // Takes up to two of the sleeping threads, each of which wakes two others: of seven, the caller wakes 2, and these 4 and 1.
-  // So the caller begins its own work soon. The lock must be held.
+  // Takes up to two sleeping threads, each of which wakes up to two others, so that the caller soon begins its own work. To
+  // wake seven threads, the caller wakes 2, these wake 4, and those wake 1. The caller must hold the lock.
   Called call_some() noexcept {
     Called called{};
     for (Helper*& each : called) {
@@ -217,12 +216,12 @@ class Team {
     try {
       for (; started_ < count; ++started_) std::thread([this] { live(); }).detach();
     } catch (const std::exception&) {
-      // No more threads to be had: those that are here do the work.
+      // No more threads are available. The existing ones do the work.
     }
   }
 
   void live() noexcept {
-    std::fesetenv(FE_DFL_ENV);  // instead of the environment of the thread that made this one
+    std::fesetenv(FE_DFL_ENV);  // not the environment of the thread that created this one
     Helper self;
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -254,7 +253,7 @@ class Team {
     }
   }
 
-  // Whether the job of the moment has room for a worker. Under the lock.
+  // Whether the current job needs another worker. The caller must hold the lock.
   bool wanted() const noexcept { return job_ != nullptr && next_worker_ < workers_; }
 
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
@@ -263,18 +262,18 @@ class Team {
   Job* job_ = nullptr;
   Helper* asleep_ = nullptr;
   int started_ = 0, workers_ = 0, next_worker_ = 0;
-  int to_wake_ = 0, processor_ = -1;  // of the caller
+  int to_wake_ = 0, processor_ = -1;  // threads to wake, and the caller's processor
   std::atomic<int> working_{0}, spinning_{0};
-  std::atomic<unsigned> jobs_{0};  // posted so far: what a spinning thread waits for
+  std::atomic<unsigned> jobs_{0};  // number of jobs so far; spinning threads wait for it to change
   std::atomic<Clock::time_point> alone_until_{};
-  Clock::time_point last_wait_{};  // a long one, of whoever had the team
+  Clock::time_point last_wait_{};  // when the last long wait of a caller began
 };
 
 std::atomic<int> thread_count{1};
-std::atomic<int> fork_count{0};  // of this process and those that it was forked from
+std::atomic<int> fork_count{0};  // how often this process and its ancestors were forked
 
-// Never destroyed. In a forked child the threads are gone and the locks may be held by nobody, so the child gets a new
-// team in the place of the old one.
+// Never destroyed. A forked child has none of the threads and maybe locks that they held, so a new team replaces the old
+// one.
 alignas(Team) unsigned char team_bytes[sizeof(Team)];
 
 Team& team() noexcept {

@@ -1,4 +1,5 @@
-// threads.h - the threads of the engine: asleep soon after a call, made when first needed, made anew in a forked child.
+// threads.h - the threads of the core. They are created when first needed, sleep between calls, and are recreated after a
+// fork.
 #pragma once
 
 #include <atomic>
@@ -18,34 +19,34 @@ namespace ndgather {
 int threads() noexcept;
 void set_threads(int count) noexcept;
 
-// How many of them a call may use now: one for a while after a caller had to wait for another thread, whose processor
-// others want too.
+// Returns how many threads a call may use now. This is 1 for a while after callers had to wait for an interrupted thread.
 int usable_threads() noexcept;
 
 // Creates the team and its fork handlers, before the first call.
 void prepare_threads() noexcept;
 
-// Changes when this process is forked from another. The threads stay behind then, and what they had begun is not done.
+// Returns a number that is different in a forked child, which has none of the threads and unfinished tasks.
 int forks() noexcept;
 
-// Whether help comes at once, as a call was shared a moment ago.
+// Whether threads are still awake because a call was shared a moment ago.
 bool threads_are_awake() noexcept;
 
-// Lets a long call be left before its end. What it has written by then is for nobody.
+// Lets a long call stop early. Its output is then discarded.
 class Stop {
  public:
-  // `ask` says whether to stop. It is called on the thread that makes this object: once `first` has passed, then now and then.
+  // `ask` returns whether to stop. The thread that creates this object calls it once `first` has passed, and then
+  // repeatedly.
   Stop(bool (*ask)(void* context) noexcept, void* context,
        std::chrono::milliseconds first = std::chrono::milliseconds(5)) noexcept
       : ask_(ask), context_(context), first_(first) {}
 
-  // Whether to stop before the next task. Asked by any thread that works on the call.
+  // Whether to stop before the next task. Any thread that works on the call may ask.
   bool reached() noexcept;
 
-  // The same before the next block of positions. Looks at the clock every 16 blocks, or before each while blocks are slow, as if
-  // their memory were read from a disk.
+  // Whether to stop before the next block of positions. Reads the clock every 16 blocks, or before each block while blocks
+  // are slow, for example because their memory is read from disk.
   struct Pace {
-    int blocks = 0, looks = 0;  // until the clock is looked at, and how often it was
+    int blocks = 0, looks = 0;  // blocks until the clock is read, and how often it has been read
     std::chrono::nanoseconds looked{};
   };
   bool reached(Pace& pace) noexcept { return --pace.blocks < 0 && look(pace); }
@@ -59,14 +60,14 @@ class Stop {
   void* context_;
   const std::chrono::milliseconds first_;
   const std::thread::id caller_ = std::this_thread::get_id();
-  std::chrono::nanoseconds next_{};  // when the caller's thread asks
+  std::chrono::nanoseconds next_{};  // when to call ask_ again
   std::atomic<bool> wanted_{false};
 };
 
-// Calls work(worker, task) for every task in [0, tasks), on the caller's thread (worker 0) and at most workers - 1
-// others. Returns when all are done, or when `stop` (if not null) is reached and those that were begun are done. Where
-// the team is busy with another call, the caller does all of it. A worker begins with a range of its own, in order, so
-// that call after call it finds the same in its caches, and helps with the others when that is done.
+// Calls work(worker, task) for every task in [0, tasks), on the caller's thread (worker 0) and at most workers - 1 others.
+// Returns when all tasks are done, or when `stop` (if not null) is reached and all started tasks are done. If the team is
+// busy with another call, the caller does all tasks. Each worker begins with a range of its own, so that successive calls
+// find the same data in its caches, and then helps with the other ranges.
 using Task = void (*)(void* context, int worker, Size task) noexcept;
 void share(int workers, Size tasks, Stop* stop, Task run, void* context) noexcept;
 

@@ -1,5 +1,5 @@
-// tuning.h - every number at which the core goes another way. A build for tests makes them so small that arrays of some
-// hundred bytes cross each of them (`make check-borders`).
+// tuning.h - all thresholds at which the core changes its behavior. A build for tests makes them so small that arrays of a
+// few hundred bytes cross every one (`make check-borders`).
 #pragma once
 
 #include "plan.h"
@@ -8,61 +8,61 @@ namespace ndgather {
 
 inline constexpr Size kLine = 64;  // bytes of a cache line
 
-// What was measured; docs/design.md says how.
+// Thresholds that were measured; docs/design.md describes how.
 struct Tuning {
-  Size small_positions = 128;          // up to so many (8 times as many in cached data) need no schedule
-  Size block_bytes = Size{1} << 14;    // a block of slices and what becomes of it stay in the first-level cache
+  Size small_positions = 128;          // calls of up to this size need no schedule (8 times as many if data is cached)
+  Size block_bytes = Size{1} << 14;    // a block of slices and its result stay in the first-level cache
   Size short_run = 128;                // longer runs are worth a block of their own
-  Size prefetch_bytes = 128;           // of a slice: the hardware follows longer ones by itself
-  Size index_ahead = 6144;             // bytes: so far before their use indices are asked for
-  Size panel_bytes = 256;              // wide enough for memory to bring it fast, narrow enough to stay in the cache
+  Size prefetch_bytes = 128;           // prefetched bytes per slice; the hardware prefetches the rest of longer slices
+  Size index_ahead = 6144;             // prefetch distance of indices, in bytes
+  Size panel_bytes = 256;              // wide enough for fast reads from memory, narrow enough to stay in the cache
   Size nontemporal_row = 512;          // shorter rows share too many of their lines with others
-  Size own_bytes = 512;                // threads that write closer to each other than that compete for lines
-  Size scratch_bytes = Size{1} << 23;  // what a call may take for recorded offsets, and half of it for maps
-  double wake_ns = 30'000;             // work worth waking a thread for; half of it where one is awake
-  double task_ns = 5'000;              // least work in one task
-  Size tasks_each = 16;                // tasks for each thread, so that one that is held up leaves the rest to others
+  Size own_bytes = 512;                // threads that write closer together compete for cache lines
+  Size scratch_bytes = Size{1} << 23;  // memory of a call for recorded offsets, and half of it for maps
+  double wake_ns = 30'000;             // work that is worth waking a thread for; half as much if one is awake
+  double task_ns = 5'000;              // minimum work in a task
+  Size tasks_each = 16;                // tasks per thread, so that other threads can take over from a delayed one
 };
 
-// Sizes of caches in bytes, as the system reports them; otherwise these common sizes. Tests set all three values by the
-// environment variable NDGATHER_CACHES, such as 4096,16384,1, to take the paths of other processors.
+// Cache sizes in bytes. The defaults are used if the system does not report them. Tests set all three values with the
+// environment variable NDGATHER_CACHES, for example to 4096,16384,1, to test the paths of other processors.
 struct Caches {
-  Size second_level = Size{1} << 20;  // of one core
+  Size second_level = Size{1} << 20;  // per core
   Size last_level = Size{1} << 25;    // shared
-  int prefetching_pays = -1;          // 0 or 1; -1: measured
+  int prefetching_pays = -1;          // 0 or 1, or -1 to measure it
 };
 
-// The room in buffers and tables, and the thresholds of single rules.
+// Sizes of buffers and tables, and thresholds of single rules.
 struct Limits {
-  Size block = 256;                    // offsets that are computed before they are used;
-  Size affine_block = 1024;            // narrow ones that need no bases are cheap beside a block
-  Size index_block = 2048;             // bytes of indices that are asked for at a time
-  Size slices_ahead = 128;             // that are prefetched: one moves while the next ones come
-  Size owners = 16;                    // each of which reads all recorded offsets
-  Size lines_for_owners = 64;          // of a destination, for each owner: in fewer most updates would be those of one
-  Size border_samples = 256;           // recorded offsets that are looked at to set the borders of owners
-  Size marked_bytes = 64;              // shorter slices are written faster by owners than by marking them
-  Size line_samples = 128;             // slices that are looked at to see whether they share lines
-  Size unsure_bytes = Size{1} << 18;   // data that spans more may be pages that are yet to be read from a disk;
-  Size first_block = 16;               // the first block of such a call has so few positions
-  Size same_sets = 4096;               // bytes between lines that compete for the same cache sets, or a multiple
-  Size spread_positions = 64;          // fewer slices share few lines with their neighbours
-  double longest_task = 20'000'000;    // nanoseconds between two times when a call can be stopped
-  double owner_task = 300'000;         // nanoseconds of the work of one owner, for which others may have to wait
-  std::int64_t longest_wait = 300'000;  // nanoseconds that a caller waits for others before it does without them
+  Size block = 256;                    // offsets that are computed before they are used
+  Size affine_block = 1024;            // the same for narrow offsets without bases, which are cheap to compute
+  Size index_block = 2048;             // bytes of indices that are prefetched at a time
+  Size slices_ahead = 128;             // slices that are prefetched while the previous ones are moved
+  Size owners = 16;                    // maximum number of owners, because each reads all recorded offsets
+  Size lines_for_owners = 64;          // lines of a destination per owner; with fewer, one owner would get most updates
+  Size border_samples = 256;           // recorded offsets that are sampled to set the borders of owners
+  Size marked_bytes = 64;              // shorter slices are written faster by owners than with maps
+  Size line_samples = 128;             // slices that are sampled to find out whether they share lines
+  Size unsure_bytes = Size{1} << 18;   // larger data may be on pages that have not been read from disk yet
+  Size first_block = 16;               // positions in the first block of a call on data larger than that
+  Size same_sets = 4096;               // lines a multiple of this many bytes apart compete for the same cache sets
+  Size spread_positions = 64;          // with fewer slices, few share lines with their neighbors
+  double longest_task = 20'000'000;    // nanoseconds after which a call must be able to stop
+  double owner_task = 300'000;         // nanoseconds of work of an owner, because other owners wait for it
+  std::int64_t longest_wait = 300'000;  // nanoseconds of waiting for other threads that count as a long wait
   Size point_tile = 512;               // points that are split, looked up or moved at a time
-  int digit_bits = 11;                 // that one pass of a sort looks at: its counters stay in the cache
-  Size chunks = Size{1} << 20;         // of a table, which takes 16 bytes for each
-  Size listed_chunks = 1024;           // that are not in a table; with more of them all points are planned
-  Size range_task_bytes = Size{1} << 18;  // that one task of copied ranges has, at least
+  int digit_bits = 11;                 // bits that one pass of a sort uses, so that its counters stay in the cache
+  Size chunks = Size{1} << 20;         // maximum size of a chunk table, which takes 16 bytes per chunk
+  Size listed_chunks = 1024;           // missing chunks that a lookup lists before all points are planned instead
+  Size range_task_bytes = Size{1} << 18;  // minimum size of a task that copies ranges
   Size range_tasks = 1024;
-  Size parts_together = 8;             // of slices that are moved by parts: so many at a time,
-  Size parts_ahead = 16;               // and so far before their use those of the dense array are asked for
-  Size rows_ahead = 8;                 // of a panel, and of its indices, that are asked for
-  Size ranges_ahead = 8;               // that are asked for before they are copied
-  int shares_of_tasks = 64;            // into which the tasks of a call are dealt out
-  Size pooled_bytes = Size{1} << 20;   // smaller results stay with the allocator of NumPy
-  Size huge_page = Size{2} << 20;      // of x86-64 and most of ARM
+  Size parts_together = 8;             // parts of slices that are moved at a time
+  Size parts_ahead = 16;               // prefetch distance in the dense array, in slices, if slices are moved by parts
+  Size rows_ahead = 8;                 // prefetch distance in panels and in their indices, in rows
+  Size ranges_ahead = 8;               // prefetch distance of copied ranges
+  int shares_of_tasks = 64;            // maximum number of ranges that the tasks of a call are divided into
+  Size pooled_bytes = Size{1} << 20;   // smaller results use NumPy's allocator
+  Size huge_page = Size{2} << 20;      // on x86-64 and most ARM processors
 };
 
 #ifndef NDGATHER_TINY
@@ -71,7 +71,7 @@ inline constexpr bool kTiny = false;
 inline constexpr Tuning kTuning;
 inline constexpr Caches kCaches;
 inline constexpr Limits kLimits;
-using Narrow = std::uint32_t;  // of recorded offsets and of coordinates, where they fit: half the time
+using Narrow = std::uint32_t;  // for offsets and coordinates that fit, which takes half the time
 
 #else
 

@@ -1,5 +1,5 @@
-// walk.h - the one loop behind every gather and scatter but those of panels.h: a block of checked offsets is computed, what
-// they name is prefetched while the block before it is used, and so on.
+// walk.h - the loop behind every gather and scatter except those of panels.h. It computes a block of checked offsets,
+// prefetches the slices at these offsets while it uses the previous block, and so on.
 #pragma once
 
 #include "loops.h"
@@ -7,20 +7,20 @@
 
 namespace ndgather::NDGATHER_ISA {
 
-// Where a walk over positions has come to.
+// The current position of a walk.
 struct Cursor {
   const Plan& plan;
-  const char* index;  // of the next position
-  Size base;          // of its slice, whatever its index tuple says
-  Size dense;         // its offset in the dense array
+  const char* index;  // the index tuple of the next position
+  Size base;          // offset in the indexed array before the index tuple is added
+  Size dense;         // offset in the dense array
   Size left;          // positions left in the innermost dim
-  Size coordinate[kMaxRank];  // in the dims around it
+  Size coordinate[kMaxRank];  // in the other dims
 
   Cursor(const Plan& p, Size begin) noexcept : plan(p), index(p.indices), base(0), dense(0) {
     for (int d = plan.loop_rank - 1; d >= 0; --d) {
       const Dim& dim = plan.loop[d];
       coordinate[d] = 0;
-      if (begin == 0) continue;  // a division takes longer than all else that a small call does here
+      if (begin == 0) continue;  // a division takes longer than everything else here, which matters in small calls
       coordinate[d] = begin % dim.size;
       begin /= dim.size;
       move(dim, coordinate[d]);
@@ -28,7 +28,7 @@ struct Cursor {
     left = plan.inner().size - coordinate[plan.loop_rank - 1];
   }
 
-  // Steps over n <= left positions; at the end of the innermost dim on to its next run.
+  // Steps over n <= left positions, and to the next run at the end of the innermost dim.
   void advance(Size n) noexcept {
     move(plan.inner(), n);
     left -= n;
@@ -59,18 +59,17 @@ template <bool Write = false>
   prefetch<Write>(at + bytes - 1);
 }
 
-// What is computed once per walk: the loop that computes offsets, and the bases of the positions of a block. If all runs
-// read the same index values, for example to take some columns of a table, these are checked once, and their offsets are part
-// of the bases.
+// What is computed once per walk: the loop that computes offsets, and the base of each position of a block. If all runs read
+// the same indices, for example to select columns of a table, these are checked once and added to the bases.
 template <class Out = Size>
 struct Walk {
   const Plan& plan;
   PickedOffsets<Out> offsets;
   bool repeated, repeated_good = true;
-  Size ahead = 0;     // prefetch distance of the indices in bytes; 0: none
-  Size dense_ahead = 0;  // the same of the dense array, where the hardware does not follow it
-  // Of a row whose elements are looked up in any order, if the next one follows it: its bytes, and for each position
-  // how many of the next one are asked for, in parts of 2**16.
+  Size ahead = 0;        // prefetch distance of the indices in bytes, or 0
+  Size dense_ahead = 0;  // prefetch distance of the dense array in bytes, or 0 if the hardware prefetches it
+  // To prefetch the next row of data: the bytes of a row, and the bytes to prefetch per position, as a multiple of 2**-16.
+  // Rows of 4,000 bytes with 1,000 lookups each are prefetched at 4 bytes per lookup, so row_share is 4 * 65,536.
   Size next_row = 0, row_share = 0;
   alignas(kLine) Size bases[kLimits.block + kTuning.short_run];
 
@@ -79,8 +78,8 @@ struct Walk {
     const Dim& inner = plan.inner();
     const Joined& joined = plan.joined;
     const Size step = joined.run > 0 ? joined.step : inner.indexed;
-    // A block may begin anywhere in a run, so there is a base for each of its positions and for one run more: with runs of 3
-    // positions, a step of 8 and a next_run of 100, these are 0 8 16 | 100 108 116 | 200 ..., and a block may begin at 8.
+    // A block may begin anywhere in a run, so there is one run of bases more than a block needs. With runs of 3 positions, a
+    // step of 8 and a next_run of 100, the bases are 0 8 16 | 100 108 116 | 200 ..., and a block may begin at 8.
     const Size count = offsets.affine ? 0 : joined.run + std::min(inner.size, kLimits.block);
     const Size first_run = joined.run > 0 ? joined.run : count;
     for (Size i = 0; i < first_run; ++i) bases[i] = i * step;
@@ -94,7 +93,7 @@ struct Walk {
       row_share = (next_row << 16) / (joined.run > 0 ? joined.run : inner.size);
     }
     if (schedule.prefetch_indices && inner.index > 0 && inner.index <= kLine) {
-      // Of a run that ends before, the indices of a later run are asked for.
+      // If runs are shorter than the prefetch distance, prefetch the indices of a later run.
       const bool ends = plan.loop_rank > 1 && inner.size * inner.index < kTuning.index_ahead;
       ahead = ends ? 4 * plan.loop[plan.loop_rank - 2].index : kTuning.index_ahead;
       const bool reads_dense = inner.dense == plan.width && !schedule.nontemporal;
@@ -103,7 +102,7 @@ struct Walk {
     }
   }
 
-  // Writes the offsets of n positions from the cursor on, all in one run of the innermost dim.
+  // Writes the offsets of n positions from the cursor on, which must be in one run of the innermost dim.
   bool block(const Cursor& cursor, Size n, Out* __restrict out) const noexcept {
     if (ahead != 0) prefetch_lines(cursor.index + ahead, n * plan.inner().index);
     if (dense_ahead != 0) prefetch_lines(plan.dense + cursor.dense + dense_ahead, n * plan.width);
@@ -138,16 +137,15 @@ struct Walk {
 template <class At>
 struct BlockOf {
   using Offset = At;
-  alignas(kLine) At at[std::is_same_v<At, Narrow> ? kLimits.affine_block : kLimits.block];  // offsets into the indexed array
+  alignas(kLine) At at[std::is_same_v<At, Narrow> ? kLimits.affine_block : kLimits.block];  // into the indexed array
   Size n = 0;
-  Size dense = 0;  // offset of the first position in the dense array
-  bool good = true;  // whether all index values are inside
+  Size dense = 0;    // offset of the first position in the dense array
+  bool good = true;  // whether all indices are in bounds
 };
 using Block = BlockOf<Size>;
 
-// Fills a block with up to `want` positions: across runs where the dense array is linear, else to the end of a run. The
-// cursor stays where the last positions of all are. A function of its own: inside of the loop over blocks, GCC makes a call
-// with a few positions a tenth slower.
+// Fills a block with up to `want` positions, across runs if the dense array is linear, and otherwise up to the end of a run.
+// After the `last` block the cursor need not advance. Not inlined, which would make small calls 10 % slower.
 template <class At>
 [[gnu::noinline]] void fill_block(BlockOf<At>& block, Cursor& cursor, const Walk<At>& walk, Size want,
                                   bool last = false) noexcept {
@@ -163,8 +161,8 @@ template <class At>
   } while (block.n < want && walk.plan.dense_linear);
 }
 
-// Prefetches the slices of a block before it is used; the hardware follows long slices by itself. Elements lie on one line;
-// other slices may lie on two, however short they are.
+// Prefetches the slices of a block, or the beginning of long slices, which the hardware prefetches by itself. Elements lie
+// in one cache line, but other slices may cross into a second line however short they are.
 template <bool Write>
 struct PrefetchBlock {
   const Plan& plan;
@@ -181,8 +179,8 @@ struct PrefetchBlock {
   }
 };
 
-// Blocks in turn: fill(block) fills one and returns whether it may be used; the last one is empty. Where `ahead`,
-// prefetch(block) is called before the block before it is used.
+// Calls fill(block), which returns whether the block may be used, and use(block) in turn until a block is empty. If `ahead`,
+// each block is filled and prefetched before the previous block is used.
 template <class B, class Fill, class Prefetch, class Use>
 bool each_block(bool ahead, Fill fill, Prefetch prefetch_block, Use use) noexcept {
   B blocks[2];
@@ -205,8 +203,8 @@ bool each_block(bool ahead, Fill fill, Prefetch prefetch_block, Use use) noexcep
   return true;
 }
 
-// Large slices fill the first-level cache by themselves. What comes from memory comes some lines at a time: a block of
-// slices or indices that are prefetched is so short that the processor moves one while it asks for the next.
+// Returns the positions in a block. Blocks of large slices have fewer positions, so that they fit the first-level cache: 16
+// KB hold 16 slices of 1 KB. Blocks that are prefetched are short, so that one is moved while the next one arrives.
 inline Size block_size(const Plan& plan, const Schedule& schedule, bool affine = false) noexcept {
   constexpr Size kLines = 8;
   const bool fewer = schedule.prefetch_rows && schedule.prefetch_indices && plan.width < kLine;
@@ -218,13 +216,13 @@ inline Size block_size(const Plan& plan, const Schedule& schedule, bool affine =
   return bytes <= kTuning.block_bytes / kLimits.block ? most : std::clamp<Size>(kTuning.block_bytes / bytes, 1, most);
 }
 
-// Calls use(block) for the positions [begin, end). False: an index is outside its axis, and the mode has no answer
-// to that; what was used before may be any part of the positions.
+// Calls use(block) for the positions [begin, end). Returns false if the mode does not handle an out-of-bounds index; any
+// part of the positions may have been used by then.
 template <class B, bool Write, class Use>
 bool walk_blocks(const Plan& plan, const Schedule& schedule, Size begin, Size end, const Use& use) noexcept {
   const Walk<typename B::Offset> walk(plan, schedule);
   const Size most = block_size(plan, schedule, walk.offsets.affine);
-  // Pages of memory that is read from a disk come slowly: a first block of few positions shows that soon.
+  // Memory-mapped pages may be read slowly from disk. A first block with few positions reveals that soon.
   Size wanted = plan.stop != nullptr && plan.reach() > kLimits.unsure_bytes ? std::min(most, kLimits.first_block) : most;
   Cursor cursor(plan, begin);
   Stop::Pace pace;
@@ -238,7 +236,7 @@ bool walk_blocks(const Plan& plan, const Schedule& schedule, Size begin, Size en
     wanted = most;
     return block.good || plan.fills();
   };
-  if (left <= wanted && plan.dense_linear) {  // one block, as of small calls
+  if (left <= wanted && plan.dense_linear) {  // a single block, as in small calls
     B block;
     if (!fill(block)) return false;
     use(block);

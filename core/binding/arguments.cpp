@@ -67,8 +67,7 @@ int position_among(PyObject* object, const Names& names) {
 }
 
 Refusal read_integer(PyObject* object, Argument which, Size& value) {
-  // Without an exception type, integers beyond 64 bits are cut to the nearest that fits: out of range all
-  // the same.
+  // Without an exception type, integers beyond 64 bits become the nearest 64-bit integer, which is out of range as well.
   value = PyNumber_AsSsize_t(object, nullptr);
   if (value != -1 || !PyErr_Occurred()) return {};
   if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError)) {
@@ -91,7 +90,7 @@ bool read_shape(PyObject* tuple, Size* sizes, int& rank) {
     PyErr_Format(PyExc_ValueError, "a shape has %zd axes (allowed: at most %d)", count, kMaxRank);
   }
   for (int d = 0; d < rank && !PyErr_Occurred(); ++d) {
-    sizes[d] = PyNumber_AsSsize_t(PyTuple_GetItem(tuple, d), nullptr);  // what is beyond 64 bits does not fit anyway
+    sizes[d] = PyNumber_AsSsize_t(PyTuple_GetItem(tuple, d), nullptr);  // a size beyond 64 bits is refused later
     if (sizes[d] < 0 && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "a size is negative");
   }
   return !PyErr_Occurred();
@@ -106,7 +105,7 @@ Refusal read_index_type(const View& indices, IndexType& type) {
   }
   const bool is_swapped = indices.numpy() != nullptr && PyArray_ISBYTESWAPPED(indices.numpy()) &&
                           PyTypeNum_ISINTEGER(PyArray_TYPE(indices.numpy()));
-  // np.empty((0, 2)) is how an empty list of index tuples is often written.
+  // An empty list of index tuples is often written as np.empty((0, 2)), which has dtype float64.
   const bool is_empty_list = indices.is_empty() && (kind == 'f' || kind == kBfloat);
   return {is_swapped || is_empty_list ? Rule::fallback : Rule::index_dtype};
 }
@@ -127,7 +126,7 @@ bool read_element_type(const View& data, PyObject* arithmetic, Plan& plan, Eleme
       {'c', 16, ElementType::c128},
       {'c', 2 * sizeof(long double), ElementType::complex_long_double},
   };
-  if (PyArray_CheckExact(arithmetic)) {  // for elements of one byte, a result of one byte for each pair
+  if (PyArray_CheckExact(arithmetic)) {  // a table with a one-byte result for each pair of one-byte elements
     if (data.element() != 1 || PyArray_NBYTES(array(arithmetic)) != 256 * 256 ||
         !PyArray_IS_C_CONTIGUOUS(array(arithmetic))) {
       return false;

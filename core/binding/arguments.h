@@ -1,6 +1,6 @@
-// arguments.h - what a caller gives besides arrays: numbers, modes, reductions, types of elements.
+// arguments.h - reading arguments other than arrays: numbers, modes, reductions and element types.
 //
-// The names of kinds, arguments, modes and reductions stand here once; Python gets its lists from these.
+// The names of kinds, arguments, modes and reductions are defined here. Python gets its lists from the core.
 #pragma once
 
 #include "../run.h"
@@ -11,14 +11,14 @@ namespace ndgather {
 inline constexpr const char* kKindNames[] = {"gather_nd",  "gather_elements",  "gather",
                                              "scatter_nd", "scatter_elements", "gather_windows"};
 
-// The arguments of a call, which are the same for all kinds; a kind ignores those that it does not have.
+// The arguments of a call. All kinds have the same ones and ignore those that do not apply.
 enum Argument : int {
   // clang-format off
   kData, kIndices, kUpdates, kAxis, kBatchDims, kReduction, kMode, kFillValue, kUseInitVal, kOut,
-  kNegative,    // whether negative index values count from the end
-  kArithmetic,  // for elements of a type that the core does not know: a table of all results, or the name of bfloat16
+  kNegative,    // whether negative indices count from the end
+  kArithmetic,  // for element types that the core does not know: a table of all results, or the name of bfloat16
   kWindowShape,
-  kMemory, kProgress, kExecutor,  // of calls on arrays that are stored elsewhere: the core passes them on
+  kMemory, kProgress, kExecutor,  // options for stored arrays, which the core passes on to Python
   // clang-format on
   kArgumentCount
 };
@@ -27,7 +27,7 @@ inline constexpr const char* kArgumentNames[] = {
     "use_init_val", "out",     "negative", "arithmetic", "window_shape", "memory",    "progress", "executor"};
 static_assert(std::size(kArgumentNames) == kArgumentCount);
 
-// In the order of Mode. What fills a slice of a gather drops an update of a scatter.
+// In the order of Mode. Mode::fill drops updates in a scatter.
 inline constexpr const char* kGatherModeNames[] = {"raise", "wrap", "clip", "fill"};
 inline constexpr const char* kScatterModeNames[] = {"raise", "wrap", "clip", "drop"};
 static_assert(static_cast<int>(Mode::fill) == 3);
@@ -36,7 +36,7 @@ static_assert(static_cast<int>(Mode::fill) == 3);
 inline constexpr const char* kReductionNames[] = {"none", "add", "sub", "mul", "min", "max"};
 static_assert(static_cast<int>(Reduction::max) == 5);
 
-// Interned names: a tuple for Python, and its entries, which take no call to be read.
+// Interned names: a tuple for Python, and its entries as an array for fast access.
 struct Names {
   PyObject* tuple = nullptr;
   int count = 0;
@@ -44,15 +44,16 @@ struct Names {
 };
 extern Names kind_names, argument_names, gather_mode_names, scatter_mode_names, reduction_names, rule_names;
 
-// Makes the tuples of names and the type of arguments, once in a process. False: a Python exception is set.
+// Creates the tuples of names and the type of arguments, once per process. Like all functions here that return bool, it
+// returns false with a Python exception set if it fails, unless stated otherwise.
 bool make_names();
 
-// The kind and the arguments of a call, which are borrowed from a `_core.Arguments` of Python.
+// The kind and the arguments of a call, borrowed from a Python object of type `_core.Arguments`.
 struct Given {
   Kind kind;
   PyObject* each[kArgumentCount];
 
-  bool read(PyObject* arguments);  // false: a Python exception is set
+  bool read(PyObject* arguments);
   bool is_gather_of_arrays() const {
     return kind <= Kind::gather && PyArray_CheckExact(each[kData]) && PyArray_CheckExact(each[kIndices]);
   }
@@ -61,23 +62,23 @@ struct Given {
 extern PyTypeObject* arguments_type;
 PyObject* make_arguments(Kind kind, PyObject* const* given);
 
-// Null, with an exception set by which arguments of an internal function are refused.
+// Sets an exception that refuses the arguments of an internal function, and returns null.
 inline PyObject* do_not_fit(const char* what = "arguments") { return PyErr_Format(PyExc_ValueError, "%s do not fit", what); }
 
-// The position of a string among names; -1 where it is none of them.
+// Returns the position of a string among names, or -1.
 int position_among(PyObject* object, const Names& names);
 
-// An integer option: rule `option_type` with the argument where it is not an integer.
+// Reads an integer option, or refuses another object by Rule::option_type and the number of the argument.
 Refusal read_integer(PyObject* object, Argument which, Size& value);
 
 Refusal read_mode(PyObject* object, Kind kind, Mode& mode);
 
-// The sizes of a tuple. False: a Python exception is set.
+// Reads a tuple of sizes.
 bool read_shape(PyObject* tuple, Size* sizes, int& rank);
 
 Refusal read_index_type(const View& indices, IndexType& type);
 
-// An integer type among i8, i16, i32, i64, u8, u16, u32, u64, as IndexType and ElementType begin.
+// Returns an integer type of IndexType or ElementType, which both begin with i8, i16, i32, i64, u8, u16, u32, u64.
 template <class Type>
 Type integer_type(bool is_signed, Size bytes) {
   static_assert(static_cast<int>(Type::u64) == 7);
@@ -85,7 +86,7 @@ Type integer_type(bool is_signed, Size bytes) {
   return static_cast<Type>(size + (is_signed ? 0 : 4));
 }
 
-// What the arithmetic has to know of the elements of `data`. False: not known.
+// Determines the element type of `data` for arithmetic. Returns false if the core does not support it.
 bool read_element_type(const View& data, PyObject* arithmetic, Plan& plan, ElementType& type);
 
 }  // namespace ndgather

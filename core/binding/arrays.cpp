@@ -26,13 +26,13 @@ PyDataMem_Handler handler = {"ndgather", 1, {nullptr, handler_malloc, handler_ca
 
 }  // namespace
 
-// `unit`: bytes for which a stride counts one.
+// `unit` is the number of bytes that a stride of 1 stands for.
 inline void View::copy(const Array& of, Size element, std::size_t unit) {
   array_.bytes = of.bytes;
   array_.rank = of.rank;
   element_ = element;
   is_empty_ = false;
-  // Strides that nobody steps by may be any number, too large to be multiplied: they are 0 here.
+  // Strides of axes of size 0 or 1 may be arbitrary, and so large that products overflow. They are replaced by 0.
   for (int d = 0; d < of.rank; ++d) {
     const Size size = shape_[d] = of.shape[d];
     is_empty_ |= size == 0;
@@ -61,7 +61,7 @@ bool View::take(const dlpack::Tensor& of) {
   type_ = of.type;
   char* const first = static_cast<char*>(of.data) + of.byte_offset;
   copy({first, of.rank, shape, strides != nullptr ? strides : dense}, bits / 8, static_cast<std::size_t>(bits / 8));
-  return of.data != nullptr || is_empty_;  // else a stand-in without memory
+  return of.data != nullptr || is_empty_;  // no memory: a placeholder such as a tensor that is being traced
 }
 
 char View::kind() const {
@@ -90,8 +90,8 @@ bool View::has_memory_of(const View& other) const {
          std::equal(strides_, strides_ + array_.rank, other.strides_);
 }
 
-// True unless the strides surely keep the elements apart: sorted by size, each stride steps over all that the smaller
-// ones reach.
+// Returns false only if the strides certainly keep elements apart: sorted by size, each stride must step over all bytes that
+// the smaller ones cover. With 8-byte elements, sizes 3 and 2 and strides 8 and 24 do.
 bool View::may_overlap_itself() const {
   struct Reach {
     Size stride, size;
@@ -151,8 +151,8 @@ bool count_bytes(const Shape& shape, Size element, Size& bytes, bool& empty) {
   empty = false;
   for (int d = 0; d < shape.rank; ++d) {
     empty |= shape.size[d] == 0;
-    if (shape.size[d] == 0) continue;  // NumPy wants the others to stay within bounds all the same
-    // A division takes as long as all else of a small call here.
+    if (shape.size[d] == 0) continue;  // NumPy requires the product of the other sizes to fit even then
+    // The first comparison avoids a division, which would take as long as the rest of this function.
     if (std::max(bytes, shape.size[d]) > INT32_MAX && bytes > PTRDIFF_MAX / shape.size[d]) return false;
     bytes *= shape.size[d];
   }
@@ -165,7 +165,7 @@ Refusal make_array(PyArrayObject* like, const Shape& shape, PyArrayObject*& made
   if (!count_bytes(shape, PyArray_ITEMSIZE(like), bytes, empty)) return {Rule::result_size};
   void* block = nullptr;
   if (!empty && bytes >= kLimits.pooled_bytes) {
-    // Without such a block NumPy is asked, and finds the words where it has no memory either.
+    // If this fails, NumPy tries to allocate the memory, and sets the exception if it fails too.
     block = pool::allocate(static_cast<std::size_t>(bytes));
   }
   PyArray_Descr* descr = PyArray_DESCR(like);
@@ -177,8 +177,8 @@ Refusal make_array(PyArrayObject* like, const Shape& shape, PyArrayObject*& made
     return {Rule::raised};
   }
   if (block != nullptr) {
-    // The array owns its memory. Going by NumPy's current handler instead, set before and set back after,
-    // would leave ours in place for all arrays to come where the way back finds no memory.
+    // The array owns its memory. Setting NumPy's current handler instead, and restoring it afterwards, would leave our
+    // handler in place for all later arrays if restoring it ran out of memory.
     reinterpret_cast<PyArrayObject_fields*>(made)->mem_handler = Py_NewRef(memory_handler);
     PyArray_ENABLEFLAGS(made, NPY_ARRAY_OWNDATA);
   }

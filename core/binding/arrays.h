@@ -1,4 +1,4 @@
-// arrays.h - what a call has to know of NumPy arrays: their bytes, shapes and strides, and new ones.
+// arrays.h - views of arrays, and new NumPy arrays.
 #pragma once
 
 #include "dlpack.h"
@@ -6,7 +6,7 @@
 
 namespace ndgather {
 
-// The bytes that an array may touch.
+// The range of bytes that contains all elements of an array.
 struct Extent {
   const char* begin;
   const char* end;
@@ -15,10 +15,10 @@ struct Extent {
   }
 };
 
-inline constexpr char kBfloat = 'B';  // a kind of number that NumPy has no letter for
+inline constexpr char kBfloat = 'B';  // NumPy has no letter for this kind
 
-// A view of an array, of NumPy or of another library, with a shape and strides of its own: another thread may set the
-// shape of an array whenever the GIL is given up, or a finaliser while the result is allocated.
+// A view of an array of NumPy or of another library. It has its own copy of the shape and strides, because other threads may
+// change the shape of an array while the GIL is released, and finalizers may change it while the result is allocated.
 class View {
  public:
   View() = default;
@@ -26,23 +26,23 @@ class View {
   View& operator=(const View&) = delete;
 
   void take(PyArrayObject* of);
-  // False: it has no memory that the CPU reads, or elements that are not whole bytes.
+  // Returns false if the CPU cannot read its memory, or if elements are not whole bytes.
   bool take(const dlpack::Tensor& of);
-  PyArrayObject* numpy() const { return numpy_; }  // null: of another library
-  dlpack::DataType type() const { return type_; }  // of the elements, of another library
+  PyArrayObject* numpy() const { return numpy_; }  // null for arrays of other libraries
+  dlpack::DataType type() const { return type_; }  // element type, for arrays of other libraries
 
-  // The letter that NumPy has for numbers as the core reads them, kBfloat, or 0 for all other elements.
+  // Returns NumPy's letter for the kind of number, kBfloat, or 0 for elements that are not numbers in native byte order.
   char kind() const;
   bool has_type_of(const View& other) const;
   const Array& array() const { return array_; }
   Size element() const { return element_; }  // in bytes
   bool is_empty() const { return is_empty_; }
   bool has_shape(const Shape& shape) const;
-  bool has_memory_of(const View& other) const;  // all of it, in the same order
+  bool has_memory_of(const View& other) const;  // whether both have the same address, shape and strides
   Extent extent() const;
-  PyObject* shape_tuple() const;  // () before it is taken
+  PyObject* shape_tuple() const;  // () for an empty view
 
-  // Whether it can take a result of this shape: it is written to, so its elements must not share memory.
+  // Refuses an `out` of another shape, one that is read-only, or one whose elements share memory.
   Refusal refuse_as_out(const Shape& shape, bool is_writeable) const;
 
  private:
@@ -59,26 +59,26 @@ class View {
 
 PyObject* shape_tuple(const Size* shape, Size rank);
 
-// Whether an object is a contiguous array of one axis, with the NumPy type of this number.
+// Whether an object is a contiguous 1-d array with this NumPy type number.
 bool is_vector(PyObject* object, int type);
 
-// A new array of the type of `like`; large ones live in reusable memory. Refused: `made` is not set.
+// Makes an uninitialized array with the dtype of `like`. Large arrays use reusable memory.
 Refusal make_array(PyArrayObject* like, const Shape& shape, PyArrayObject*& made);
 
-// Makes an array of a plain number, or of nested lists and tuples of them. Refused by Rule::fallback: Python converts them.
-// The caller releases what is made, also then.
+// Makes an array from a plain number, or from nested lists and tuples of numbers. Refused by Rule::fallback if Python must
+// convert them. The caller must release `made` in any case.
 Refusal make_array_of_lists(PyObject* lists, PyArrayObject*& made);
 
-// Replaces such an array by one of the type of `like`. Refused by Rule::fallback if that does not hold a number.
+// Converts an array of make_array_of_lists to the dtype of `like`. Refused by Rule::fallback if that cannot hold a number.
 Refusal convert_numbers(PyArrayObject*& numbers, const View& like);
 
-// How many bytes a result takes, at least one element. False: more than there can be.
+// Computes the size of a result in bytes, or of one element if the result is empty. Returns false if the size does not fit.
 bool count_bytes(const Shape& shape, Size element, Size& bytes, bool& empty);
 
-// Views an array of NumPy, if it can take a result of this type and shape.
+// Views the caller's `out`, a NumPy array, or refuses it if the dtype or shape does not match.
 Refusal view_out(PyObject* out, const View& like, const Shape& shape, View& view);
 
-// Makes NumPy's interface to pool.h, once in a process. False: a Python exception is set.
+// Creates NumPy's interface to pool.h, once per process. Returns false with a Python exception set if it fails.
 bool make_memory_handler();
 
 }  // namespace ndgather

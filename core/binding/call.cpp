@@ -1,4 +1,4 @@
-// call.cpp - see call.h. Arguments are read in turn, the result is allocated, the plan is made and carried out.
+// call.cpp - see call.h. A call reads its arguments, allocates the result, makes a plan and carries it out.
 #include "call.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ PyTypeObject* refusal_type;
 
 namespace {
 
-// Whether an array of another library is still what its view says.
+// Whether an array of another library still matches its view.
 bool describes(const dlpack::Tensor& tensor, const View& view) {
   View now;
   return now.take(tensor) && now.has_memory_of(view) && now.has_type_of(view);
@@ -70,7 +70,8 @@ PyObject* run(Kind kind, PyObject* const* given) {
 }
 
 Call::~Call() {
-  if (references_ && result_ != nullptr) std::memset(out_.array().bytes, 0, PyArray_NBYTES(array(result_)));  // not counted
+  // References in a failed result have not been counted, so they must not be released.
+  if (references_ && result_ != nullptr) std::memset(out_.array().bytes, 0, PyArray_NBYTES(array(result_)));
   Py_XDECREF(result_);
   for (int n = 0; n < converted_count_; ++n) Py_XDECREF(object(converted_[n]));
   if (library_ == nullptr) return;
@@ -133,7 +134,7 @@ Refusal Call::view(PyObject* object, View& view) {
   return {};
 }
 
-// Views updates or a fill value: numbers and lists take the type of data if it holds them.
+// Views updates or a fill value. Numbers and lists are converted to the dtype of data.
 Refusal Call::view_held(PyObject* object, View& view) {
   const int before = converted_count_;
   const Refusal refusal = this->view(object, view);
@@ -148,7 +149,7 @@ Refusal Call::view_held(PyObject* object, View& view) {
 }
 
 Refusal Call::read_arguments() {
-  // Options come first: an __index__ may run any code, and what is viewed is not held.
+  // Options come first, because an __index__ method may run arbitrary code, and viewed arrays are not protected from it.
   if (auto refusal = read_options()) return refusal;
   if (auto refusal = view(given_[kIndices], indices_)) return refusal;
   if (auto refusal = view(given_[kData], data_)) return refusal;
@@ -157,7 +158,7 @@ Refusal Call::read_arguments() {
   }
   if (auto refusal = read_index_type(indices_, plan_.index_type)) return refusal;
   plan_.element = plan_.width = data_.element();
-  // Other references are counted, and elements without bytes have no address: NumPy moves these.
+  // NumPy moves other elements that contain references, and elements without bytes.
   references_ = references_ && plan_.mode != Mode::fill;
   if (data_.numpy() != nullptr && ((PyDataType_REFCHK(PyArray_DESCR(data_.numpy())) && !references_) || plan_.element == 0)) {
     return {Rule::fallback};
@@ -178,7 +179,7 @@ Refusal Call::read_arguments() {
     if (auto refusal = view_held(fill, element)) return refusal;
     if (element.array().rank != 0 || !element.has_type_of(data_)) return {Rule::fallback};
     plan_.fill = element.array().bytes;
-    if (element.numpy() == nullptr) {  // a copy: nothing keeps that memory
+    if (element.numpy() == nullptr) {  // copied, because nothing keeps its memory alive
       if (plan_.element > Size{sizeof fill_} || !is_still(fill, element)) return {Rule::fallback};
       std::copy_n(plan_.fill, plan_.element, fill_);
       plan_.fill = fill_;
@@ -199,7 +200,7 @@ Refusal Call::read_shapes() {
   return {scatters(kind_) && !updates_.has_shape(slices_) ? Rule::updates_shape : Rule::none};
 }
 
-// Takes the caller's `out`, or makes an array for the result.
+// Views the caller's `out`, or allocates the result.
 Refusal Call::provide_out() {
   Shape whole;
   if (scatters(kind_)) whole.append(data_.array().shape, data_.array().rank);
@@ -225,21 +226,21 @@ Refusal Call::provide_out() {
 Refusal Call::view_out(const Shape& shape) {
   PyObject* const out = given_[kOut];
   const Library* const library = library_ != nullptr ? library_of(out) : nullptr;
-  if ((library == nullptr) != (data_.numpy() != nullptr)) return {Rule::fallback};  // of another library than data
+  if ((library == nullptr) != (data_.numpy() != nullptr)) return {Rule::fallback};  // data belongs to another library
   if (library == nullptr) {
     if (auto refusal = ndgather::view_out(out, data_, shape, out_)) return refusal;
-    // What lies between the fields of records belongs to the caller.
+    // Padding between the fields of records must keep the caller's bytes.
     if (PyDataType_HASFIELDS(PyArray_DESCR(out_.numpy()))) return {Rule::fallback};
   } else {
-    if (converted_count_ > 0) return {Rule::fallback};  // Python checks the storage of `out` then
-    // A borrowed view does not tell whether it may be written to.
+    if (converted_count_ > 0) return {Rule::fallback};  // Python then checks the storage of `out`
+    // A borrowed view does not show whether the array is writeable.
     if (auto refusal = library->export_managed(out, exported_)) return refusal;
     if (auto refusal = view(out, out_)) return refusal;
     if (records_) return {Rule::fallback};
     if (!out_.has_type_of(data_)) return {Rule::out_dtype};
     if (auto refusal = out_.refuse_as_out(shape, (exported_->flags & dlpack::kReadOnly) == 0)) return refusal;
   }
-  // It must not share memory with an input that is still read when it is written.
+  // `out` must not share memory with an input that is still being read while `out` is written.
   const Extent extent = out_.extent();
   in_place_ = scatters(kind_) && out_.has_memory_of(data_);
   if (extent.meets(indices_.extent()) || (!in_place_ && extent.meets(data_.extent())) ||
@@ -251,8 +252,8 @@ Refusal Call::view_out(const Shape& shape) {
   return {};
 }
 
-// Questions to other libraries, and finalisers, may have run any code. If an array is no longer what its view says, Python
-// carries out the call. If the GIL may be given up, the arrays are exported, so that their memory stays.
+// Keeps the memory of other libraries' arrays. Calls into these libraries, and finalizers, may have run arbitrary code. If
+// an array no longer matches its view, Python carries out the call. Arrays are exported if the GIL may be released.
 Refusal Call::hold() {
   constexpr double kMany = 1'000;  // elements and index values
   const auto count = [](const Size* shape, int rank) {
@@ -281,7 +282,7 @@ Refusal Call::hold() {
 
 double Call::work_ns(const Plan& plan) const {
   if ((library_ != nullptr && !holds_) || references_) return 0;
-  // What an array of NumPy has allocated itself is no page of a file: short work in it is as short as estimated.
+  // Memory that NumPy has allocated is not mapped from a file, so short work takes no longer than estimated.
   const auto owns = [](const View& view) {
     return view.numpy() != nullptr && PyArray_CHKFLAGS(view.numpy(), NPY_ARRAY_OWNDATA);
   };
@@ -291,7 +292,6 @@ double Call::work_ns(const Plan& plan) const {
 }
 
 Refusal Call::carry_out() {
-  // A gather copies from data to the result; a scatter takes its updates to the copy of data.
   const Array& indexed = scatters(kind_) ? out_.array() : data_.array();
   const Array& dense = scatters(kind_) ? updates_.array() : out_.array();
   const Array& indices = indices_.array();
@@ -337,7 +337,7 @@ Refusal Call::scatter() {
   return inside ? Refusal{} : first_bad();
 }
 
-// Checks all entries of indices, and keeps the first that is out of bounds.
+// Checks all entries of indices, and stores the first out-of-bounds entry.
 Refusal Call::check_all() {
   Plan check;
   plan_check(check, plan_, indices_.array());
@@ -346,7 +346,7 @@ Refusal Call::check_all() {
   return {bad_.count > 0 ? Rule::out_of_bounds : Rule::none};
 }
 
-// Checks all entries before a call that copies data into the caller's memory, or moves nothing.
+// Checks all entries before a call that copies data to the caller's `out`, or that moves nothing.
 Refusal Call::check_first() {
   if (plan_.mode == Mode::fill) return {};
   const bool names_nothing = std::any_of(plan_.column, plan_.column + plan_.column_count,
@@ -358,13 +358,13 @@ Refusal Call::check_first() {
   return {};
 }
 
-// After a loop has met a bad value: finds the first, and counts them.
+// Finds and counts the out-of-bounds entries after a loop has met one.
 Refusal Call::first_bad() {
   const Refusal refusal = check_all();
   return refusal ? refusal : Refusal{Rule::indices_changed};
 }
 
-// Makes the result an object of its library, or tells the library that `out` has changed.
+// Converts the result to an array of its library, or notifies the library that `out` has changed.
 Refusal Call::deliver() {
   if (made_ != nullptr) {
     const Library* const made_for = library_of(given_[kData]);
@@ -378,18 +378,17 @@ Refusal Call::deliver() {
   return {answer == nullptr ? Rule::raised : Rule::none};
 }
 
-// Null where an exception is set.
 PyObject* Call::refused(const Refusal& refusal) const {
   if (refusal.rule == Rule::raised) return nullptr;
   if (converted_count_ > 0 && (refusal.rule == Rule::index_dtype || refusal.rule == Rule::out_dtype)) {
-    return refused_for_python();  // the text names the dtype of a list
+    return refused_for_python();  // Python's error text names the dtype of a list
   }
   PyObject* facts = refusal.rule == Rule::out_of_bounds ? bad_entry() : facts_of(refusal);
   return ndgather::refused(refusal, facts, data_.array(), indices_.array(), slices_, updates_.array());
 }
 
-// (position in indices, value, axis of data, its size, lowest allowed value, how many are out of bounds, of
-// how many entries)
+// Returns a tuple: position in indices, value, axis of data and its size, lowest allowed value, number of out-of-bounds
+// entries, and number of all entries.
 PyObject* Call::bad_entry() const {
   const BadEntry entry = locate(bad_, plan_, data_.array(), indices_.array(), options_);
   const bool is_signed = plan_.index_type != IndexType::u64;

@@ -1,4 +1,4 @@
-// call.h - one call from its arguments to its result, or to the reason why it is refused.
+// call.h - carrying out a call from Python: from its arguments to its result or a refusal.
 #pragma once
 
 #include "arguments.h"
@@ -6,27 +6,26 @@
 
 namespace ndgather {
 
-// Carries out a call with kArgumentCount arguments. Returns the result; or what refused() returns; or null, with an
-// exception set.
+// Carries out a call with kArgumentCount arguments. Returns the result, a refusal, or null with an exception set.
 PyObject* run(Kind kind, PyObject* const* given);
 
-// Makes the type of refusals, once in a process. False: a Python exception is set.
+// Creates the type of refusals, once per process. Returns false with a Python exception set if it fails.
 bool make_refusal_type();
 extern PyTypeObject* refusal_type;
 
-// A Refusal of Python: the rule, its facts, and the shapes of data, of indices, of the slices that they name, and of
-// updates. Takes over `facts`; null where that is, with an exception set.
+// Makes a Python object of type `_core.Refusal`: the rule, its facts, and the shapes of data, indices, selected slices and
+// updates. Takes ownership of `facts`. If it is null, so is the result.
 PyObject* refused(const Refusal& refusal, PyObject* facts, const Array& data, const Array& indices, const Shape& slices,
                   const Array& updates);
 
-// The two numbers of a refusal, as a tuple.
+// Returns the two numbers of a refusal as a tuple.
 PyObject* facts_of(const Refusal& refusal);
 
-// A refusal by which a call is for Python, whatever its arguments are.
+// Makes a refusal that leaves a call to Python, whatever its arguments are.
 PyObject* refused_for_python();
 
-// A call on arrays of NumPy, or of libraries that exchange them in C; the result is of the kind of `data`. Refused by
-// Rule::fallback where an argument is neither, or more than a piece of memory.
+// A call on arrays of NumPy, or of libraries that exchange arrays in C. The result belongs to the library of `data`. It is
+// refused by Rule::fallback if an argument is something else or more than plain memory.
 class Call {
  public:
   Call(Kind kind, PyObject* const* given) : kind_(kind), given_(given) {}
@@ -42,7 +41,7 @@ class Call {
   Refusal provide_out();
   Refusal check_first();
   Refusal first_bad();
-  // Plans offsets of single elements that hold their coordinates on some axes; see group.h.
+  // Plans single elements whose offsets contain their coordinates on some axes; see group.h.
   void plan_coordinates(const Array& axes, const Options& options);
   PyObject* refused(const Refusal& refusal) const;
 
@@ -54,7 +53,7 @@ class Call {
   View data_, indices_, updates_, out_;
   bool callers_out_ = false;
   PyObject* result_ = nullptr;
-  const Library* library_ = nullptr;  // of the argument that was viewed last among those that are not of NumPy
+  const Library* library_ = nullptr;  // library of the last viewed argument that is not a NumPy array
 
  private:
   Refusal read_options();
@@ -64,7 +63,7 @@ class Call {
   Refusal view_held(PyObject* object, View& view);
   Refusal view_out(const Shape& shape);
   Refusal hold();
-  // Of work around which the GIL may be given up.
+  // Estimates the time of work that may release the GIL; 0 if it must keep the GIL.
   double work_ns(const Plan& plan) const;
   Refusal carry_out();
   Refusal gather();
@@ -73,27 +72,27 @@ class Call {
   Refusal deliver();
   PyObject* bad_entry() const;
 
-  bool references_ = false;  // a gather of objects: the GIL is kept, so that none goes away before the result counts it
+  bool references_ = false;  // a gather of objects keeps the GIL, so that no object dies before its reference is counted
   Reduction reduction_ = Reduction::none;
   ElementType type_ = ElementType::opaque;
-  bool in_place_ = false;  // a scatter into `data` itself
-  bool records_ = false;   // a library records a gradient of an argument
-  bool holds_ = false;     // the memory of arrays of other libraries
+  bool in_place_ = false;  // whether a scatter writes to `data` itself
+  bool records_ = false;   // whether a library records a gradient for an argument
+  bool holds_ = false;     // whether arrays of other libraries are kept alive by exporting them
   Outside bad_;
-  // Of another library: the caller's `out`, or a result that is not an object yet.
+  // For other libraries: the exported `out`, the result before it becomes an object, and exported inputs.
   dlpack::Managed *exported_ = nullptr, *made_ = nullptr, *held_[3] = {};
-  PyArrayObject* converted_[3];  // owned: the arrays of lists and numbers
+  PyArrayObject* converted_[3];  // owned arrays that were made from lists and numbers
   int converted_count_ = 0;
-  char fill_[2 * sizeof(double)];  // a copy of such a fill value
+  char fill_[2 * sizeof(double)];  // copy of a fill value of another library
 };
 
-// A function that takes an array of arguments, as a table of methods wants it.
+// Casts a function with the signature of METH_FASTCALL to the type that a method table requires.
 template <class Function>
 PyCFunction fast(Function* function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
 }
 
-// The functions of the module that have a file of their own; see _core.pyi.
+// Functions of the module that are defined in other files; see _core.pyi.
 PyObject* make_fast_call(PyObject*, PyObject* arguments);
 PyObject* accept_exchange(PyObject*, PyObject* arguments);
 PyObject* sort_points(PyObject*, PyObject* const* args, Py_ssize_t count);
@@ -107,7 +106,7 @@ PyObject* last_use_of_chunk(PyObject*, PyObject* arguments);
 PyObject* unpack_lzf(PyObject*, PyObject* arguments);
 PyObject* look_up(PyObject*, PyObject* const* args, Py_ssize_t count);
 
-// A capsule for jax.ffi.register_ffi_target and the version of XLA's interface that it was built for, as two numbers.
+// Returns a capsule for jax.ffi.register_ffi_target, and the major and minor version of XLA's interface.
 PyObject* make_jax_handler();
 
 }  // namespace ndgather

@@ -1,5 +1,4 @@
-// chunks.cpp - functions for the table of chunks that are in memory: chunks come and go, and points are looked up; and the
-// decoder of LZF, which HDF5 has and no library for Python.
+// chunks.cpp - functions for tables of chunks in memory, and a decoder for LZF, which some HDF5 files use.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -15,7 +14,7 @@ constexpr const char* kName = "ndgather.chunk_table";
 
 ChunkTable* table_of(PyObject* capsule) { return static_cast<ChunkTable*>(PyCapsule_GetPointer(capsule, kName)); }
 
-// Whether an array is the chunk of a number, with the strides of a whole chunk.
+// Whether an array has the shape of chunk `number` and the strides of a whole chunk.
 bool is_chunk(const ChunkTable& table, Size number, PyArrayObject* values) {
   bool fits = PyArray_CheckExact(object(values)) && PyArray_NDIM(values) == table.rank &&
               PyArray_ITEMSIZE(values) == table.element;
@@ -28,7 +27,7 @@ bool is_chunk(const ChunkTable& table, Size number, PyArrayObject* values) {
   return fits;
 }
 
-// A gather of single elements whose data is in the chunks of a table: only the shape and type of the given data count.
+// A gather of single elements from the chunks of a table. Only the shape and dtype of the `data` argument are used.
 class TableCall : Call {
  public:
   TableCall(Kind kind, PyObject* const* given) : Call(kind, given) {}
@@ -38,7 +37,7 @@ class TableCall : Call {
   Refusal plan_elements(const ChunkTable& table);
 };
 
-// Plans offsets that hold the coordinates on all axes.
+// Plans offsets that contain the coordinates on all axes.
 Refusal TableCall::plan_elements(const ChunkTable& table) {
   const Array &data = data_.array(), &indices = indices_.array();
   Size depth = kind_ == Kind::gather_elements ? data.rank : options_.batch_dims + 1;
@@ -49,7 +48,7 @@ Refusal TableCall::plan_elements(const ChunkTable& table) {
     fits = data.shape[d] == table.axis[d].size;
     strides[d] = data.shape[d] > 1 ? Size{1} << table.axis[d].shift : 0;
   }
-  if (!fits || library_ != nullptr) return {Rule::fallback};  // nothing would keep the memory of other libraries
+  if (!fits || library_ != nullptr) return {Rule::fallback};  // nothing keeps the memory of other libraries alive
   if (auto refusal = provide_out()) return refusal;
   if (!PyArray_CheckExact(result_) || !PyArray_ISCARRAY(array(result_))) return {Rule::fallback};
   plan_coordinates({nullptr, data.rank, data.shape, strides}, options_);
@@ -80,9 +79,9 @@ PyObject* TableCall::run(ChunkTable& table, bool again) {
   return Py_BuildValue("(Nn)", numbers, found.hits);
 }
 
-// Decodes LZF, and returns the size of what was encoded, of which only `room` bytes are written; -1 if the bytes are not LZF.
-// A head below 32 is followed by head + 1 literal bytes. Any other head holds a length and the upper 5 bits of a distance, with
-// which decoded bytes are repeated: a length of 7 is continued in one more byte, and the last byte holds the rest of the distance.
+// Decodes LZF, and writes at most `room` bytes. Returns the decoded size, or -1 if the input is not LZF. A head below 32 is
+// followed by head + 1 literal bytes. Any other head contains a length (3 bits) and the upper 5 bits of a distance, and
+// repeats decoded bytes. If the length is 7, the next byte is added to it. The last byte has the rest of the distance.
 Size unpack(const unsigned char* in, Size count, unsigned char* out, Size room) {
   Size at = 0, done = 0;
   while (at < count) {

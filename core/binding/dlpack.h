@@ -1,5 +1,5 @@
-// dlpack.h - the layout of DLPack 1.3, by its specification (https://dmlc.github.io/dlpack): a description of an array
-// in memory, and the table of functions by which a library exchanges arrays in C.
+// dlpack.h - the data structures of DLPack 1.3 (https://dmlc.github.io/dlpack): a description of an array in memory, and the
+// table of functions with which a library exchanges arrays in C.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 namespace ndgather::dlpack {
 
 inline constexpr std::uint32_t kMajorVersion = 1;
-inline constexpr std::int32_t kCpu = 1;           // a type of device
-inline constexpr std::uint64_t kReadOnly = 1;     // a flag
+inline constexpr std::int32_t kCpu = 1;           // device type
+inline constexpr std::uint64_t kReadOnly = 1;     // flag
 inline constexpr const char* kTableName = "dlpack_exchange_api";
 
 enum Code : std::uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kComplex = 5, kBool = 6 };
@@ -33,7 +33,7 @@ struct Tensor {
   std::uint64_t byte_offset;
 };
 
-// A tensor with an owner: `deleter` takes it back.
+// A tensor with an owner, which `deleter` releases.
 struct Managed {
   Version version;
   void* context;
@@ -42,14 +42,14 @@ struct Managed {
   Tensor tensor;
 };
 
-// Functions that return a number return 0, or -1 with a Python exception set.
+// Functions return 0, or -1 with a Python exception set.
 struct Table {
   Version version;
-  const Table* previous;  // for an older version, or null
+  const Table* previous;  // table of an older version, or null
   int (*allocate)(Tensor* like, Managed** made, void* context, void (*fail)(void*, const char*, const char*));
   int (*export_managed)(void* object, Managed** made);
   int (*import_managed)(Managed* taken_over, void** object);
-  int (*borrow)(void* object, Tensor* view);  // valid until control returns to Python; may be null
+  int (*borrow)(void* object, Tensor* view);  // may be null; the view is valid until control returns to Python
   int (*current_stream)(std::int32_t device_type, std::int32_t device_id, void** stream);
 };
 

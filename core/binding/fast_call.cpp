@@ -1,4 +1,4 @@
-// fast_call.cpp - the public functions call the core without a Python frame, which costs as much as a small gather.
+// fast_call.cpp - the public functions, which run without a Python frame, because a frame takes as long as a small gather.
 #include <algorithm>
 #include <utility>
 
@@ -9,17 +9,17 @@ namespace ndgather {
 namespace {
 
 struct FastCall {
-  PyObject* slow_path;                 // a function of Python, for a call that the core refuses
-  PyObject* names[kArgumentCount];     // of the parameters, in the order of the signature
-  Argument positions[kArgumentCount];  // of the parameters among the arguments of a call
-  PyObject* defaults[kArgumentCount];  // in the order of the arguments of a call
+  PyObject* slow_path;                 // a Python function for calls that the core refuses
+  PyObject* names[kArgumentCount];     // names of the parameters, in the order of the signature
+  Argument positions[kArgumentCount];  // the argument that each parameter stands for
+  PyObject* defaults[kArgumentCount];  // in the order of Argument
   Py_ssize_t count, required, positional;
 };
 
-// A function finds its entry by its kind: a state of its own would keep it from being pickled.
+// Functions look up their entry by kind, because a function object with its own state could not be pickled.
 FastCall fast_calls[std::size(kKindNames)];
 
-// Puts what is given where run() wants it. False: it does not fit the signature.
+// Sorts the given arguments and the defaults into the order of Argument. Returns false if they do not match the signature.
 bool bind(const FastCall& to, PyObject* const* args, Py_ssize_t count, PyObject* names, PyObject** given) {
   if (count > to.positional) return false;
   std::copy_n(to.defaults, kArgumentCount, given);
@@ -55,7 +55,7 @@ PyObject* call(Kind kind, PyObject* const* args, Py_ssize_t count, PyObject* nam
   const Py_ssize_t all = count + (names != nullptr ? PyTuple_Size(names) : 0);
   PyObject* const passed = fits ? make_arguments(kind, given) : PyTuple_New(all);
   for (Py_ssize_t a = 0; !fits && passed != nullptr && a < all; ++a) PyTuple_SetItem(passed, a, Py_NewRef(args[a]));
-  const DefaultEnvironment environment;  // for the arithmetic of Python
+  const DefaultEnvironment environment;  // for arithmetic in Python
   return PyObject_CallFunction(to.slow_path, "ONN", kind_names.each[static_cast<int>(kind)], result, passed);
 }
 
@@ -93,7 +93,7 @@ PyObject* make_fast_call(PyObject*, PyObject* arguments) {
     to.positions[n] = static_cast<Argument>(position);
   }
   for (int a = 0; a < kArgumentCount; ++a) to.defaults[a] = PyTuple_GetItem(defaults, a);
-  // Kept for good: a second import, after the first was purged, leaves the functions of the first with what is put here.
+  // These references are never released, because functions of an earlier import of the module may still use them.
   for (PyObject* kept : {slow_path, names, defaults, doc}) Py_INCREF(kept);
   fast_calls[kind] = to;
   PyMethodDef& method = methods_of(std::make_integer_sequence<int, std::size(kKindNames)>())[kind];

@@ -20,7 +20,7 @@ bool find_main_thread() {
   Py_XDECREF(main);
   Py_XDECREF(threading);
 #ifdef NDGATHER_HAS_FORK
-  // Python makes the thread that forks the main one of the child.
+  // The thread that forks becomes the main thread of the child.
   pthread_atfork(nullptr, nullptr, [] { main_thread = PyThread_get_thread_ident(); });
 #endif
   return PyErr_Occurred() == nullptr;

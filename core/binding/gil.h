@@ -1,4 +1,4 @@
-// gil.h - giving up the GIL around long work, and looking for signals meanwhile.
+// gil.h - releasing the GIL during long work, and handling signals in the meantime.
 #pragma once
 
 #include <thread>
@@ -8,18 +8,15 @@
 
 namespace ndgather {
 
-// In nanoseconds. Shorter work keeps the GIL: giving it up and taking it back costs as much.
-inline constexpr double kReleaseFrom = 10'000;
+inline constexpr double kReleaseFrom = 10'000;  // nanoseconds; for shorter work, releasing the GIL takes too long
+inline constexpr double kLookFrom = 1000;       // nanoseconds; shorter work does not read the clock
 
-// Shorter work does not look at the clock.
-inline constexpr double kLookFrom = 1000;
-
-// Gives up the GIL around work that is worth it, and takes it back now and then during work that may be left
-// half done, to see whether a signal handler raises or forks.
+// Releases the GIL during work that is long enough. If the work may stop early, the GIL is reacquired from time to time to
+// find out whether a signal handler raises an exception or forks.
 class GilRelease {
  public:
   GilRelease(double nanoseconds, bool may_stop);
-  // Waiting for the GIL may unwind the thread: see `or_sleep`.
+  // Waiting for the GIL may unwind the thread; see or_sleep().
   ~GilRelease() noexcept(false) {
     if (state_ != nullptr) PyEval_RestoreThread(state_);
   }
@@ -36,23 +33,23 @@ class GilRelease {
   Stop stop_{must_stop, this};
 };
 
-// Does work that may wait for the GIL. When the interpreter ends, up to Python 3.13, such a wait unwinds a daemon thread, whose
-// destructors would then release Python objects without the GIL. The thread sleeps instead, as from Python 3.14 on.
+// Does work that may wait for the GIL. When the interpreter exits, Python 3.13 and earlier unwind daemon threads that wait
+// for the GIL, and their destructors would then release Python objects without the GIL. So it sleeps, as in Python 3.14.
 template <class Work>
 auto or_sleep(Work work) {
   try {
     return work();
-  } catch (...) {  // nothing else is thrown; to leave this block would end the process
+  } catch (...) {  // no other exceptions are thrown, and leaving this block would terminate the process
     for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
   }
 }
 
-// Asks which thread of Python is the main one, as only its calls look for signals. False: a Python exception is set.
+// Finds Python's main thread, because only its calls handle signals. Returns false with a Python exception set if it fails.
 bool find_main_thread();
 
-// A signal handler may fork in the middle of a call. The child has lost the other threads and what they had begun: it
-// leaves the call as if the handler had raised, and begins it anew. Handlers run only while nothing is written that is
-// not the call's own.
+// Repeats a call in a forked child. A signal handler may fork in the middle of a call. The child has lost the other threads
+// and their unfinished tasks, so it stops as if the handler had raised an exception, and starts again. Handlers run only
+// while the call writes to its own memory.
 template <class Attempt>
 PyObject* begun_anew_in_a_child(Attempt attempt) {
   for (;;) {
@@ -62,9 +59,9 @@ PyObject* begun_anew_in_a_child(Attempt attempt) {
   }
 }
 
-// Does `work`, without the GIL where that is worth it, or once it has taken 5 ms whatever was estimated; 0 nanoseconds: with the
-// GIL to the end. True: a signal handler has raised an exception, or this is the child that it forked, and what was done means
-// nothing.
+// Does `work`, which is estimated to take `nanoseconds`. The GIL is released from the start if the estimate is long enough,
+// and otherwise after 5 ms; work below 1 us never releases it. Returns true if a signal handler raised an exception, or if
+// this is a child that it forked: the output of the work is then meaningless.
 template <class Work>
 bool stopped(double nanoseconds, bool may_stop, Work work) {
   if (nanoseconds < kLookFrom) {

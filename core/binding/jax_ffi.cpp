@@ -1,5 +1,5 @@
-// jax_ffi.cpp - the function that XLA calls for gathers and scatters of JAX on a CPU. It runs on threads of XLA: it knows
-// no Python, and formats its own errors.
+// jax_ffi.cpp - the function that XLA calls for JAX gathers and scatters on a CPU. It runs on XLA's threads, so it must not
+// use Python and formats its own errors.
 #include <xla/ffi/api/ffi.h>
 
 #include <algorithm>
@@ -13,20 +13,20 @@ namespace {
 
 namespace ffi = xla::ffi;
 
-// What JAX says about a call besides its buffers. Axes count from 0, those of vmap included.
+// The attributes of a call. Axes include those added by vmap.
 struct Attributes {
   Kind kind;
   Mode mode;
   Reduction reduction;
   Options options;
-  Size lead;      // so many leading axes are of vmap: a buffer of size 1 there is repeated
-  Size skip;      // so many axes of data are none of the caller's
-  bool negative;  // whether negative index values count from the end
+  Size lead;      // number of leading axes added by vmap; buffers with size 1 there are broadcast
+  Size skip;      // number of axes of data that the caller did not pass
+  bool negative;  // whether negative indices count from the end
   ffi::Span<const std::uint8_t> fill;
   std::string_view caller;
 };
 
-// A buffer as an array of the core: C-contiguous.
+// A C-contiguous buffer as an array of the core.
 struct Operand {
   explicit Operand(const ffi::AnyBuffer& buffer)
       : array{static_cast<char*>(buffer.untyped_data()), static_cast<int>(buffer.dimensions().size()), shape, strides} {
@@ -68,7 +68,7 @@ bool read_type(ffi::DataType type, bool with_table, ElementType& element) {
   return element <= ElementType::u64;
 }
 
-// Whether each element has bytes of its own: XLA packs several smaller elements into one byte.
+// Whether elements are whole bytes. XLA packs several smaller elements into one byte.
 bool has_whole_bytes(const ffi::AnyBuffer& buffer) {
   using enum ffi::DataType;
   static constexpr ffi::DataType kTypes[] = {
@@ -77,14 +77,14 @@ bool has_whole_bytes(const ffi::AnyBuffer& buffer) {
   return std::find(std::begin(kTypes), std::end(kTypes), buffer.element_type()) != std::end(kTypes);
 }
 
-// The text that Python has for such an index: the exception is made where no Python runs.
+// Formats the same error text as Python, because Python does not run here.
 std::string text_of(const Attributes& call, const Outside& bad, const Plan& plan, const Array& data, const Array& indices) {
   const bool windows = call.kind == Kind::gather_windows;
   const std::string name = windows ? "starts" : "indices";
   const BadEntry entry = locate(bad, plan, data, indices, call.options);
   std::string where;
   for (int d = 0; d < indices.rank; ++d) {
-    if (d < call.lead && indices.shape[d] == 1) continue;  // of vmap over others
+    if (d < call.lead && indices.shape[d] == 1) continue;  // vmap over other arguments
     where += (where.empty() ? "" : ", ") + std::to_string(entry.position[d]);
   }
   const bool is_signed = plan.index_type != IndexType::u64;
@@ -108,7 +108,7 @@ ffi::Error refuse(const Attributes& call, const char* what) {
   return ffi::Error::InvalidArgument(std::string(call.caller) + ": " + what);
 }
 
-// Whether a call is one that JAX was told to make: what is exported may be changed before it runs.
+// Whether the attributes of a call are valid. An exported program may have been modified before it runs.
 bool is_sound(const Attributes& call, ffi::Span<const std::int64_t> window, const ffi::AnyBuffer& data,
               const ffi::AnyBuffer& indices, const ffi::AnyBuffer& updates, const ffi::AnyBuffer& result) {
   const auto in = [](auto value, auto last) { return static_cast<std::uint64_t>(value) <= static_cast<std::uint64_t>(last); };
@@ -122,7 +122,7 @@ bool is_sound(const Attributes& call, ffi::Span<const std::int64_t> window, cons
          (call.fill.size() == 0 || call.fill.size() == ffi::ByteWidth(data.element_type()));
 }
 
-// Carries out a call. The buffers after indices: for a scatter updates, and a table for types that need one.
+// Carries out a call. For a scatter, `rest` contains the updates and, for some element types, a table of results.
 ffi::Error carry_out(Attributes call, ffi::Span<const std::int64_t> window, const ffi::AnyBuffer& given_data,
                      const ffi::AnyBuffer& given_indices, const ffi::RemainingArgs& rest, const ffi::AnyBuffer& result) {
   const bool scatter = scatters(call.kind);
@@ -177,7 +177,7 @@ ffi::Error carry_out(Attributes call, ffi::Span<const std::int64_t> window, cons
   Plan check;
   plan_check(check, plan, once.array);
   const Outside bad = run_check(check);
-  if (bad.count == 0) return ffi::Error::Success();  // nothing was to be copied, and all are inside
+  if (bad.count == 0) return ffi::Error::Success();  // an empty result with valid indices
   return ffi::Error(ffi::ErrorCode::kOutOfRange, text_of(call, bad, plan, data.array, once.array));
 }
 

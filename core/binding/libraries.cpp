@@ -14,7 +14,7 @@ namespace {
 
 using dlpack::DataType;
 
-// After a foreign function has failed: its error counts only where it stops the call.
+// Clears the error of a foreign function and falls back to Python, unless it is a MemoryError or must end the call.
 Refusal forget_error() {
   if (PyErr_Occurred() != nullptr &&
       (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError))) {
@@ -26,9 +26,9 @@ Refusal forget_error() {
 
 bool is_integer(DataType type) { return type.code == dlpack::kInt || type.code == dlpack::kUInt; }
 
-PyObject* dtype_name;  // of the attribute
+PyObject* dtype_name;  // the attribute name "dtype"
 
-// Refused: something is true, or cannot be known.
+// Refuses if the answer is true or unknown.
 Refusal refuse_if(PyObject* answer) {
   if (answer == nullptr) return forget_error();
   const int truth = PyObject_IsTrue(answer);
@@ -36,13 +36,13 @@ Refusal refuse_if(PyObject* answer) {
   return truth == 0 ? Refusal{} : forget_error();
 }
 
-// Grows only, so that it is read without a lock.
+// Only ever grows, so that it can be read without a lock.
 constexpr int kMostLibraries = 64;
 Library libraries[kMostLibraries];
 std::atomic<int> library_count;
 std::mutex growing;
 
-// Null: the type offers no exchange of this version.
+// Returns null if the type does not support this version of the exchange.
 const dlpack::Table* table_of(PyObject* type) {
   PyObject* capsule = PyObject_GetAttrString(type, "__dlpack_c_exchange_api__");
   const auto* table = capsule == nullptr
@@ -56,9 +56,9 @@ const dlpack::Table* table_of(PyObject* type) {
 
 struct Result {
   dlpack::Managed managed;
-  std::int64_t shape[1];  // and the strides after it
+  std::int64_t shape[1];  // followed by the rest of the shape and the strides
 
-  // Called by whoever drops the array last, on any thread, with or without the GIL.
+  // Called by the last owner, on any thread, with or without the GIL.
   static void to_pool(dlpack::Managed* self) { pool::release(self); }
   static void to_system(dlpack::Managed* self) { std::free(self); }
 };
@@ -78,18 +78,18 @@ Refusal Library::refuse_transforms() const {
   return {};
 }
 
-// DLPack may describe integers of less than a byte as whole ones.
+// Libraries may describe integers of less than a byte as 8-bit integers. The dtype attribute tells them apart.
 Refusal Library::refuse_parts_of_bytes(PyObject* of, DataType type) const {
   if (bytes == Py_None || !is_integer(type) || type.bits != 8) return {};
   PyObject* const dtype = PyObject_GetAttr(of, dtype_name);
-  Py_XDECREF(dtype);  // only its address is of interest
+  Py_XDECREF(dtype);  // only the address is compared
   for (Py_ssize_t n = 0, count = PyTuple_Size(bytes); n < count; ++n) {
     if (PyTuple_GetItem(bytes, n) == dtype) return {};
   }
   return forget_error();
 }
 
-// Integers have no gradient and no sign to be meant otherwise.
+// Integers need no further checks, because they have no gradient and are never lazily negated.
 Refusal Library::refuse_views(PyObject* of, DataType type) const {
   if (is_integer(type) || type.code == dlpack::kBool) return refuse_parts_of_bytes(of, type);
   Refusal recorded;

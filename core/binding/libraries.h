@@ -1,27 +1,27 @@
-// libraries.h - arrays of other libraries, in the memory of the CPU, which are exchanged in C by DLPack.
+// libraries.h - arrays of other libraries in CPU memory, which are exchanged in C with DLPack.
 #pragma once
 
 #include "arrays.h"
 
 namespace ndgather {
 
-// A type of arrays, and what has to be asked before an array of it counts as a piece of memory. Kept for good.
+// An array type, and the checks that are needed before its arrays can be treated as plain memory. Never released.
 struct Library {
   PyTypeObject* type;
   const dlpack::Table* table;
-  // Null or None: there is no such thing.
-  PyObject* gradient;    // name of an attribute: whether the array takes part in a gradient
-  PyObject* records;     // function: whether gradients are recorded at all
-  PyObject* negated;     // function of an array: whether its numbers are meant with the other sign
-  PyObject* conjugated;  // the same for complex numbers
-  // A tuple: of functions, whether more is done with operations than carrying them out; and of tuples of a dict, a key
-  // and the very value that it has where nothing is.
+  // The following are null or None if the library has no equivalent.
+  PyObject* gradient;    // name of an attribute that is true if the array needs a gradient
+  PyObject* records;     // function that returns whether gradients are being recorded
+  PyObject* negated;     // function that returns whether an array is lazily negated
+  PyObject* conjugated;  // function that returns whether a complex array is lazily conjugated
+  // A tuple of functions that return whether operations are transformed (for example traced) instead of just carried out,
+  // and of tuples (dict, key, value) where dict[key] is value if they are not.
   PyObject* transforms;
-  PyObject* written;  // function of an array: called after it has been written to
-  PyObject* bytes;    // a tuple: what the attribute dtype is where integers of a byte are whole ones
+  PyObject* written;  // function that is called with an array after it has been written to
+  PyObject* bytes;    // tuple of the values of the attribute dtype for true 8-bit integers
 
-  // These refuse by Rule::fallback where more is at work than a piece of memory, or where that is not known; and by
-  // Rule::gradient where nothing is but a gradient that is recorded.
+  // These refuse by Rule::gradient if a gradient is recorded, and by Rule::fallback if an array may be more than plain
+  // memory.
   Refusal refuse_transforms() const;
   Refusal describe(PyObject* array, dlpack::Tensor& tensor) const;
   Refusal borrow(PyObject* from, View& view) const;
@@ -33,10 +33,10 @@ struct Library {
   Refusal refuse_views(PyObject* of, dlpack::DataType type) const;
 };
 
-// Null: calls with such an object are for Python.
+// Returns the library of an array, or null if Python must handle the object.
 const Library* library_of(PyObject* object);
 
-// A result for another library, with its description and its elements in one block of memory. Null: there is no memory.
+// Allocates a result for another library, with its description and elements in one block. Returns null if out of memory.
 dlpack::Managed* make_managed(const Shape& shape, dlpack::DataType type, Size bytes);
 
 }  // namespace ndgather

@@ -1,8 +1,8 @@
-// lists.cpp - arrays of nested lists and tuples of plain numbers, which are the first thing that people pass.
+// lists.cpp - making arrays from nested lists and tuples of plain numbers, which new users often pass.
 //
-// Only exact lists, tuples, bool, int and float are read: their numbers take no code of Python, so nothing changes a list
-// between two of its items while this thread has the GIL. All sizes and types are checked again when items are read, and
-// Python converts, or refuses, what is not as the first pass has seen it.
+// Only exact lists, tuples, bool, int and float are read. Reading them runs no Python code, so a list cannot change between
+// two items while this thread holds the GIL. All sizes and types are checked again when items are read. Python handles lists
+// that differ from what the first pass has found.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -19,29 +19,17 @@ namespace {
 Py_ssize_t length(PyObject* list) { return PyList_CheckExact(list) ? PyList_Size(list) : PyTuple_Size(list); }
 bool is_list(PyObject* object) { return PyList_CheckExact(object) || PyTuple_CheckExact(object); }
 
-// One item of a list or tuple. Null: another thread has made the list shorter, and an exception is set.
+// An item of a list or tuple, or null with an exception set if another thread has shortened the list.
 class Item {
  public:
-#ifdef Py_GIL_DISABLED
-  Item(PyObject* list, Py_ssize_t n) : is_owned_(PyList_CheckExact(list)) {
-    object_ = is_owned_ ? PyList_GetItemRef(list, n) : PyTuple_GetItem(list, n);
-  }
-  ~Item() {
-    if (is_owned_) Py_XDECREF(object_);
-  }
+  Item(PyObject* list, Py_ssize_t n) : object_(PySequence_GetItem(list, n)) {}
+  ~Item() { Py_XDECREF(object_); }
   Item(const Item&) = delete;
   Item& operator=(const Item&) = delete;
-#else
-  Item(PyObject* list, Py_ssize_t n)
-      : object_(PyList_CheckExact(list) ? PyList_GetItem(list, n) : PyTuple_GetItem(list, n)) {}
-#endif
   operator PyObject*() const { return object_; }
 
  private:
   PyObject* object_;
-#ifdef Py_GIL_DISABLED
-  bool is_owned_;
-#endif
 };
 
 int type_of(PyObject* number) {
@@ -50,7 +38,7 @@ int type_of(PyObject* number) {
   return PyBool_Check(number) ? NPY_BOOL : NPY_NOTYPE;
 }
 
-// Finds the sizes along the first items, and the type of the first number.
+// Finds the shape by following the first item of each list, and returns the type of the first number.
 int first_number(PyObject* object, Shape& shape) {
   if (!is_list(object)) return type_of(object);
   const Py_ssize_t size = length(object);
@@ -75,7 +63,7 @@ bool read(PyObject* number, int type, char*& to) {
   return overflow == 0;
 }
 
-// Reads all numbers in order. False: a list has another length than the first beside it, or a number another type.
+// Reads all numbers in order. Returns false if a length or type differs from the first one.
 bool read_all(PyObject* object, const Size* size, const Size* end, int type, char*& to) {
   if (size == end) return read(object, type, to);
   if (!is_list(object) || length(object) != *size) return false;
@@ -86,7 +74,7 @@ bool read_all(PyObject* object, const Size* size, const Size* end, int type, cha
   return true;
 }
 
-// Converts numbers. False: one is out of range for an integer type, or a finite one becomes infinite.
+// Converts numbers. Returns false if a number is out of range for an integer type, or if a finite number becomes infinite.
 template <class To, class From>
 bool store(const void* numbers, Size count, void* converted) {
   const auto* const from = static_cast<const From*>(numbers);
@@ -116,7 +104,7 @@ constexpr Conversion from_integers(char kind, int to) {
   return {NPY_INT64, kind, sizeof(To), to, store<To, std::int64_t>};
 }
 
-// What holds numbers, floats with as many digits as they have.
+// The supported conversions. Those to float types may round.
 constexpr Conversion kConversions[] = {
     from_integers<std::int8_t>('i', NPY_INT8),     from_integers<std::int16_t>('i', NPY_INT16),
     from_integers<std::int32_t>('i', NPY_INT32),   from_integers<std::uint8_t>('u', NPY_UINT8),

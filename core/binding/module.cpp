@@ -1,4 +1,4 @@
-// module.cpp - the module _core: its functions, and the names that Python gets from the core.
+// module.cpp - the module _core: its functions and constants.
 #define NDGATHER_IMPORTS_NUMPY
 #include <algorithm>
 #include <atomic>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace ndgather;
 
-// Makes a call; arrays that follow its arguments take the place of the first of them.
+// Carries out a call given as `_core.Arguments`. Arrays that follow replace its first arguments.
 PyObject* run_arguments(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Given given;
   if (count < 1 || count > 1 + kAxis) return do_not_fit();
@@ -41,7 +41,7 @@ PyObject* shape_by_name(PyObject*, PyObject* args) {
   return refused(refusal, facts_of(refusal), data, indices, slices, {});
 }
 
-// Whether `out` can take a copy of `result`.
+// Returns the refusal, if any, of `out` as the destination of a copy of `result`.
 PyObject* check_out_for(PyObject*, PyObject* args) {
   PyObject *out, *result;
   if (!PyArg_ParseTuple(args, "OO!", &out, &PyArray_Type, &result)) return nullptr;
@@ -53,7 +53,7 @@ PyObject* check_out_for(PyObject*, PyObject* args) {
   return refused(refusal, facts_of(refusal), view.array(), {}, shape, {});
 }
 
-// Calls a function of Python with the other arguments.
+// Calls a Python function with the remaining arguments.
 PyObject* in_default_environment(PyObject*, PyObject* args, PyObject* named) {
   PyObject* const function = PyTuple_GetItem(args, 0);
   PyObject* const rest = function == nullptr ? nullptr : PyTuple_GetSlice(args, 1, PyTuple_Size(args));
@@ -112,7 +112,7 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
-// The names, types and threads of the module belong to the interpreter that loads it first.
+// The names, types and threads of the module belong to the interpreter that loads the module first.
 bool is_first_interpreter() {
   static std::atomic<std::int64_t> first{-1};
   const std::int64_t here = PyInterpreterState_GetID(PyInterpreterState_Get());
@@ -126,10 +126,10 @@ int execute(PyObject* module) {
     PyErr_SetString(PyExc_ImportError, "ndgather: another interpreter of this process has loaded it (allowed: one)");
     return -1;
   }
-  // Once in a process: a second import, after a purge of the first, shares what functions of the first still use.
+  // Done once per process. If the module is imported again, both imports share these objects.
   if (rule_names.tuple == nullptr) {
     if (!make_memory_handler() || !make_names() || !make_refusal_type() || !find_main_thread()) return -1;
-    loops();  // asks the processor, and the system for the sizes of its caches
+    loops();  // detects the instruction set
     caches();
     prepare_threads();
   }

@@ -1,4 +1,4 @@
-// points.cpp - functions for arrays that are stored in chunks: points are sorted by chunk, and moved chunk by chunk.
+// points.cpp - functions for arrays that are stored in chunks: sorting points by chunk, and moving the points of a chunk.
 #include <algorithm>
 
 #include "../environment.h"
@@ -9,7 +9,7 @@
 namespace ndgather {
 namespace {
 
-// What is moved: the slice of both arrays, and the dims that places and positions go by.
+// Plans a move: the slice of both arrays, and the dims that places and positions refer to.
 bool plan_move(PointMove& move, const Array& chunk, const Array& dense, PyObject* bits, Size element) {
   move.chunk_rank = static_cast<int>(PyTuple_Size(bits));
   const int slices = chunk.rank - move.chunk_rank, positions = dense.rank - slices;
@@ -39,7 +39,7 @@ bool plan_move(PointMove& move, const Array& chunk, const Array& dense, PyObject
   return true;
 }
 
-// Reads where axis d is cut. False: a Python exception is set.
+// Reads how axis d is divided into chunks. Returns false with a Python exception set if the steps do not match its size.
 bool read_axis(PyObject* steps, int d, Size size, GridAxis& axis) {
   PyObject* step = d < PyTuple_Size(steps) ? PyTuple_GetItem(steps, d) : nullptr;
   axis = {size, 0, 0, nullptr, 0, 0, 0, 0};
@@ -57,7 +57,7 @@ bool read_axis(PyObject* steps, int d, Size size, GridAxis& axis) {
   return false;
 }
 
-// A gather whose data is elsewhere: only the shape of the given data counts.
+// A gather whose data is stored elsewhere. Only the shape of the `data` argument is used.
 class PointCall : Call {
  public:
   PointCall(Kind kind, PyObject* const* given) : Call(kind, given) {}
@@ -75,7 +75,7 @@ class PointCall : Call {
 
 PyObject* PointCall::sort(PyObject* steps, Size begin, PyArrayObject* places, PyArrayObject* positions) {
   Refusal refusal = read_arguments();
-  if (!refusal && library_ != nullptr) return do_not_fit("indices");  // nothing would keep their memory
+  if (!refusal && library_ != nullptr) return do_not_fit("indices");  // nothing keeps their memory alive
   if (!refusal) refusal = read_shapes();
   PointGrid grid;
   if (!refusal) refusal = plan_points(steps, grid);
@@ -100,8 +100,8 @@ PyObject* PointCall::sort(PyObject* steps, Size begin, PyArrayObject* places, Py
   return Py_BuildValue("(NN)", chunks, starts);
 }
 
-// Plans offsets that hold coordinates on the axes which positions fix: those of index tuples, all axes of elements,
-// else the batch axes and the one that is gathered.
+// Plans offsets that contain the coordinates on the axes that determine a chunk: the axes of index tuples, all axes for
+// gather_elements, and otherwise the batch axes and the gathered axis.
 Refusal PointCall::plan_points(PyObject* steps, PointGrid& grid) {
   const Array& data = data_.array();
   const Array& indices = indices_.array();
@@ -118,7 +118,7 @@ Refusal PointCall::plan_points(PyObject* steps, PointGrid& grid) {
     return {Rule::raised};
   }
   for (int d = 0; d < grid.rank; ++d) strides[d] = shape[d] > 1 ? Size{1} << grid.axis[d].shift : 0;
-  Options local = options_;  // on these axes alone
+  Options local = options_;  // in terms of these axes
   if (kind_ == Kind::gather) local.axis = options_.batch_dims;
   plan_coordinates({nullptr, grid.rank, shape, strides}, local);
   return {};

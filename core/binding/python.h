@@ -1,4 +1,4 @@
-// python.h - the headers of Python and NumPy, for the files of the binding alone.
+// python.h - the headers of Python and NumPy, which only the binding includes.
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
@@ -6,7 +6,7 @@
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #define NPY_TARGET_VERSION NPY_2_0_API_VERSION
 #define PY_ARRAY_UNIQUE_SYMBOL ndgather_numpy_api
-#ifndef NDGATHER_IMPORTS_NUMPY  // defined by the one file that fills NumPy's table of functions
+#ifndef NDGATHER_IMPORTS_NUMPY  // module.cpp defines it, because it imports NumPy's function table
 #define NO_IMPORT_ARRAY
 #endif
 #include <numpy/arrayobject.h>

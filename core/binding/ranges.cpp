@@ -1,4 +1,4 @@
-// ranges.cpp - ranges of an array along one axis, copied one after another: rows of different lengths.
+// ranges.cpp - copying ranges of an array along one axis, such as rows of different lengths.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -10,13 +10,12 @@
 namespace ndgather {
 namespace {
 
-// Copies ranges between two arrays whose axes have the same order.
+// Copies ranges between two arrays whose axes are in the same order.
 class RangeCopy {
  public:
-  // False: the shapes do not fit.
+  // Returns false if the shapes do not match.
   bool plan(const Array& from, const Array& to, int axis, Size element);
-  // False: a range lies outside of an array; nothing is copied then. The numbers are the caller's own copies, which no
-  // other thread changes after they are checked.
+  // Returns false if a range is out of bounds. The numbers must not be changed by another thread after they are checked.
   bool set_ranges(const Size* starts, const Size* lengths, const Size* places, Size count);
   double bytes() const { return static_cast<double>(total_) * static_cast<double>(slice_bytes_); }
   void run(Stop* stop) const noexcept;
@@ -26,7 +25,7 @@ class RangeCopy {
     Size size, from, to;
   };
   struct Task {
-    Size range, offset;  // where it begins; it ends where the next begins
+    Size range, offset;  // where the task begins; it ends where the next one begins
   };
 
   void copy_rows(const char* from, char* to, Size length) const noexcept;
@@ -35,12 +34,12 @@ class RangeCopy {
 
   Array from_{}, to_{};
   Step axis_{}, outer_[kMaxRank], inner_[kMaxRank];
-  Size to_size_ = 0;  // of the axis of the array that is written to; axis_.size is that of the other
+  Size to_size_ = 0;  // size of the axis in the array that is written; axis_.size is its size in the other array
   int outer_rank_ = 0, inner_rank_ = 0;
-  Size row_ = 0;          // bytes that lie together in both arrays at every step of the axis
-  Size slice_bytes_ = 0;  // of one step of the axis, in all
+  Size row_ = 0;          // contiguous bytes in both arrays at each step of the axis
+  Size slice_bytes_ = 0;  // all bytes of one step of the axis
   const Size *starts_ = nullptr, *lengths_ = nullptr, *places_ = nullptr;
-  Size total_ = 0;  // steps of the axis that are copied
+  Size total_ = 0;  // steps of the axis to copy
   Size count_ = 0;
 };
 
@@ -85,7 +84,7 @@ bool RangeCopy::set_ranges(const Size* starts, const Size* lengths, const Size* 
   return true;
 }
 
-// Copies a box whose first dim is the last step.
+// Copies a box. Its outermost dim is the last step.
 void RangeCopy::copy_box(const char* from, char* to, const Step* step, int rank, Size bytes) noexcept {
   if (rank == 0) {
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
@@ -150,7 +149,7 @@ void RangeCopy::run(Stop* stop) const noexcept {
         [&](int, Size task) noexcept { copy_task(border[task], border[task + 1]); });
 }
 
-// Reads a vector of `count` numbers; of any length where that is negative.
+// Reads a vector of `count` numbers, or of any length if `count` is negative.
 bool read_numbers(PyObject* object, const Size*& numbers, Size& count) {
   if (!is_vector(object, NPY_INTP) || (count >= 0 && PyArray_SIZE(array(object)) != count)) return false;
   numbers = static_cast<const Size*>(PyArray_DATA(array(object)));
@@ -158,7 +157,7 @@ bool read_numbers(PyObject* object, const Size*& numbers, Size& count) {
   return true;
 }
 
-// Copies ranges to an array. False: they do not fit, or the call was stopped; an exception is set.
+// Copies ranges to an array. Returns false with an exception set if they do not match the arrays or if the call was stopped.
 bool copy(PyArrayObject* data, int axis, PyArrayObject* to, const Size* const ranges[3], Size count, bool may_stop) {
   View from_view, to_view;
   from_view.take(data);
@@ -173,7 +172,7 @@ bool copy(PyArrayObject* data, int axis, PyArrayObject* to, const Size* const ra
   return !stopped(ranged.bytes() / 4, may_stop, [&](Stop* stop) { ranged.run(stop); });
 }
 
-// Copies ranges to a new array of so many steps along the axis. Null where there is none so large, or an exception is set.
+// Copies ranges to a new array with `length` steps along the axis. Returns null if it is too large or an exception is set.
 PyObject* copy_to_new(PyArrayObject* data, int axis, Size length, const Size* const ranges[3], Size count) {
   View view;
   view.take(data);
@@ -239,7 +238,7 @@ PyObject* gather_ranges(PyObject*, PyObject* const* args, Py_ssize_t argument_co
   offset[0] = 0;
   for (Size r = 0; r < count && fits; ++r) {
     const Size start = starts[r], end = ends[r];  // read once: another thread may change them
-    // A difference that wraps around is negative, or belongs to a start that is outside.
+    // If the difference wraps around, the span is negative or the start is out of bounds, so the range is refused.
     const Size span = by_lengths ? end : static_cast<Size>(static_cast<std::size_t>(end) - static_cast<std::size_t>(start));
     fits = span == 0 || (span > 0 && span <= size && start >= 0 && start <= size - span);
     fits = fits && offset[r] <= PTRDIFF_MAX - span;
