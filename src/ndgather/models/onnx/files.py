@@ -39,8 +39,6 @@ from ndgather.models.tensor_files import (
 Source: TypeAlias = ModelProto | Content | FilePath
 """A model in memory, its bytes, or the path of its file."""
 
-Folder: TypeAlias = str | os.PathLike[str]
-
 LARGEST_MODEL = LARGEST_PROTOBUF
 """The largest size of a model file, in bytes."""
 
@@ -333,7 +331,7 @@ def load_tensors(model: ModelProto, folder: str) -> None:
         _read_tensor(tensor, folder)
 
 
-def _read_tensor(tensor: TensorProto, folder: Folder) -> None:
+def _read_tensor(tensor: TensorProto, folder: FilePath) -> None:
     path, offset, length = check_tensor(tensor, folder)
     with foreign_errors(FileError, f"{path}: cannot be read"), path.open("rb") as file:
         file.seek(offset)
@@ -387,7 +385,7 @@ def check_self_contained(model: ModelProto) -> None:
         raise messages.tensor_elsewhere(tensor.name)
 
 
-def check_tensors(tensors: Iterable[TensorProto], folder: Folder) -> None:
+def check_tensors(tensors: Iterable[TensorProto], folder: FilePath) -> None:
     files: dict[str, tuple[Path, int]] = {}  # most tensors share a location
     for tensor in tensors:
         location = _entry(tensor, "location")
@@ -396,16 +394,13 @@ def check_tensors(tensors: Iterable[TensorProto], folder: Folder) -> None:
         _extent(tensor, *files[location])
 
 
-def check_tensor(tensor: TensorProto, folder: Folder) -> tuple[Path, int, int]:
-    """Return the file of an external tensor and the offset and length of its values.
-
-    Raise FileError unless the file is in `folder` and the length matches the tensor.
-    """
+def check_tensor(tensor: TensorProto, folder: FilePath) -> tuple[Path, int, int]:
+    """Return the file, offset and length of an external tensor; raise FileError if invalid."""
     path, size = _external_file(tensor, folder)
     return path, *_extent(tensor, path, size)
 
 
-def _external_file(tensor: TensorProto, folder: Folder) -> tuple[Path, int]:
+def _external_file(tensor: TensorProto, folder: FilePath) -> tuple[Path, int]:
     """Return the file of an external tensor and its size; raise FileError if it is unsafe."""
     path, name = tensor_path(tensor, folder), tensor.name
     try:
@@ -439,7 +434,7 @@ def _extent(tensor: TensorProto, path: Path, size: int) -> tuple[int, int]:
     return offset, length
 
 
-def tensor_path(tensor: TensorProto, *folders: Folder) -> Path:
+def tensor_path(tensor: TensorProto, *folders: FilePath) -> Path:
     """Return the file of an external tensor, whose location is relative to the first folder.
 
     After links are resolved, the file must be in one of the folders.
@@ -498,7 +493,7 @@ def _element_bits(data_type: int) -> int | None:
     return _NARROW.get(data_type, dtype.itemsize * 8)
 
 
-def map_tensor(tensor: TensorProto, folder: Folder) -> Array | None:
+def map_tensor(tensor: TensorProto, folder: FilePath) -> Array | None:
     """Check and map an external tensor; None if it is empty or packs several elements per byte."""
     path, offset, _ = check_tensor(tensor, folder)
     bits, shape = _element_bits(tensor.data_type), tuple(tensor.dims)
@@ -570,10 +565,7 @@ _REPEATED = frozenset({"node", "initializer", "attribute"})
 
 
 def _mapped(path: Path) -> tuple[ModelProto | None, bool]:
-    """Return a model without the values of its large tensors, or None if it cannot be mapped.
-
-    Also return whether the model may already have external tensors.
-    """
+    """Return a mapped model, or None if impossible, and whether it may have external tensors."""
     check_regular(path)
     status = path.stat()
     ordinary = status.st_nlink == 1 and not path.is_symlink() and path.name.isprintable()

@@ -39,9 +39,9 @@ from ndgather.errors import (
     one_line,
 )
 from ndgather.messages import reason
-from ndgather.models import Array, instance
+from ndgather.models import Array, FilePath, instance
 from ndgather.models.graph import Port, infer_call
-from ndgather.models.onnx.files import Folder, map_tensor, messages_in
+from ndgather.models.onnx.files import map_tensor, messages_in
 from ndgather.published import Operator, operator, operators
 from ndgather.published.rows import ALIASES, DEFAULT_DOMAIN, microsoft
 from ndgather.published.schema import ELEMENTS, Dim, Inference, Role, TensorType
@@ -246,10 +246,7 @@ def opsets(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
 
 
 def not_imported(model: ModelProto) -> dict[str, NodeProto]:
-    """Return the domains that a model uses without importing them, each with its first node.
-
-    onnxruntime assumes version 1 for such a node.
-    """
+    """Return the domains that a model uses without importing them, each with its first node."""
     known = {row_domain(item.domain) for item in model.opset_import}
     known |= {DEFAULT_DOMAIN, *(item.domain for item in model.functions)}
     found: dict[str, NodeProto] = {}
@@ -421,7 +418,7 @@ class Scope:
 
     body: Body
     opsets: Mapping[str, int]
-    folder: Folder | None = None
+    folder: FilePath | None = None
     outer: Scope | None = None
     around: tuple[NodeProto, ...] = ()
     replaceable: bool = True
@@ -593,7 +590,7 @@ _NATIVE: dict[int, np.dtype[Any]] = {
 }
 
 
-def tensor_array(tensor: TensorProto, name: str, folder: Folder | None = None) -> Array:
+def tensor_array(tensor: TensorProto, name: str, folder: FilePath | None = None) -> Array:
     dtype = _NATIVE.get(tensor.data_type)
     if dtype is not None and tensor.data_location != TensorProto.EXTERNAL:
         with suppress(ValueError):  # onnx raises an error with an explanation below
@@ -695,17 +692,17 @@ NEWEST_OPSET = defs.onnx_opset_version()
 CONSTANTS_FROM = 4  # the first IR version in which initializers need not be inputs
 
 
-def graph_scope(model: ModelProto, folder: Folder | None) -> Scope:
+def graph_scope(model: ModelProto, folder: FilePath | None) -> Scope:
     replaceable = model.ir_version >= CONSTANTS_FROM
     return Scope(model.graph, opsets(model.opset_import), folder, replaceable=replaceable)
 
 
-def scopes_of(model: ModelProto, folder: Folder | None = None) -> list[Scope]:
+def scopes_of(model: ModelProto, folder: FilePath | None = None) -> list[Scope]:
     functions = [Scope(item, opsets(item.opset_import), folder) for item in model.functions]
     return [graph_scope(model, folder), *functions]
 
 
-def op_nodes(model: ModelProto, folder: Folder | None = None) -> Iterator[OpNode]:
+def op_nodes(model: ModelProto, folder: FilePath | None = None) -> Iterator[OpNode]:
     return op_nodes_in(scopes_of(model, folder))
 
 

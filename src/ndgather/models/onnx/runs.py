@@ -371,10 +371,7 @@ class RuntimeModel(HasPorts):
         return node.op_node.named(ModelError(text))
 
     def _explain(self, error: Exception, fitted: Mapping[str, Array]) -> Exception:
-        """Return the error that ndgather raises for the node at which the runtime failed.
-
-        If there is none, return an error with the message of the runtime.
-        """
+        """Return ndgather's error for the node that failed, or else the error of the runtime."""
         failed = _FAILED_NODE.findall(str(error))[-1:]
         candidates = [
             node

@@ -52,10 +52,7 @@ class TracedNode:
         return (*self.reads, self.gives)
 
     def check(self, values: Mapping[str, Array]) -> CheckedNode | None:
-        """Recompute the node from the values of a run and compare its output.
-
-        Return None if the node did not run or its inputs are unknown.
-        """
+        """Recompute and compare the node; return None if it did not run or lacks inputs."""
         actual = values.get(self.gives)
         if any(name not in values for name in self.in_branch):
             return None
@@ -218,14 +215,11 @@ class Outputs:
         while inner.outer is not None:
             name = self._lift(inner, name, known)
             inner = inner.outer
-        self.expose(name)
-        return name, is_lifted
-
-    def expose(self, name: str) -> None:
         if name not in self._names:
             self._names.add(name)
             self.added.append(name)
             self._graph.output.add(name=name)
+        return name, is_lifted
 
     def _lift(self, scope: Scope, name: str, known: TensorType) -> str:
         """Make a value of a branch an output of the If node and return the name of that output."""

@@ -87,8 +87,7 @@ def may_be_negative(scope: Scope, name: str, *, in_bounds: bool = False) -> bool
     If `in_bounds`, all indices are assumed to be in bounds. Computations with an index then do not
     overflow, and an index is non-negative after a Where has added the size to negative indices.
     """
-    most = int(np.iinfo(np.int64).max)
-    return _Search(most, in_bounds=in_bounds).find(scope, name).lowest < 0
+    return _Search(in_bounds=in_bounds).find(scope, name).lowest < 0
 
 
 def fits_32_bits(scope: Scope, name: str) -> bool:
@@ -97,13 +96,13 @@ def fits_32_bits(scope: Scope, name: str) -> bool:
 
 
 def find_value_range(scope: Scope, name: str) -> Interval:
-    return _Search(int(np.iinfo(np.int64).max)).find(scope, name)
+    return _Search().find(scope, name)
 
 
 class _Search:
     """A search for the range of a value. Unknown sizes and positions are at most `most`."""
 
-    def __init__(self, most: int, *, in_bounds: bool = False) -> None:
+    def __init__(self, most: int = 2**63 - 1, *, in_bounds: bool = False) -> None:
         self._most, self._in_bounds, self._visits = most, in_bounds, 0
 
     def find(

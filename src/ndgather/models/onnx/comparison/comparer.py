@@ -96,10 +96,7 @@ def compare(
 
 
 class Comparer:
-    """A traced model and the runtimes to compare.
-
-    `caller` is the public function that error messages name.
-    """
+    """A traced model and the runtimes to compare. Errors name `caller` as the function."""
 
     def __init__(self, caller: str, model: Source, settings: RunSettings) -> None:
         self.settings = settings.checked(caller)

@@ -31,12 +31,9 @@ _MOST_SIZES = 4096
 
 
 def fold_known_sizes(draft: Draft, target: Target) -> Draft:
-    """Replace nodes that compute with known sizes by constants until nothing changes.
-
-    Types may depend on the new constants and are therefore inferred again after each round.
-    """
+    """Replace nodes that compute with known sizes by constants until nothing changes."""
     while _fold(draft, target, draft.inferred.pair_graph(draft.model.graph)):
-        draft.changed()
+        draft.changed()  # types may depend on the new constants
     return draft
 
 

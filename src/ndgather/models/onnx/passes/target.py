@@ -129,10 +129,7 @@ class Target:
         return known or op_type in self.open_sizes or op_type in self.limits
 
     def refusal(self, call: GatherCall, scope: Scope, *, normalized: bool = False) -> str | None:
-        """Return why the target does not support a gather or scatter, or None if it does.
-
-        `normalized` is true if negative indices have already been normalized.
-        """
+        """Return why the target does not support a gather or scatter, or None if it does."""
         if self.opset is not None and call.row.domain != DEFAULT_DOMAIN:
             return None
         if call.row.domain != DEFAULT_DOMAIN or call.row.name not in self.limits:

@@ -126,10 +126,7 @@ def _check_attributes(node: NodeProto, schema: OpSchema) -> None:
 
 
 def _change_version(node: Rewrite, opset: int) -> None:
-    """Convert a node one version at a time until it reaches the version of `opset`.
-
-    Nodes that a step adds are converted in the same way.
-    """
+    """Convert a node, and the nodes that this adds, one version at a time to `opset`."""
     before, after = list[NodeProto](), list[NodeProto]()
     while True:
         name, version = node.node.op_type, node.schema.since_version

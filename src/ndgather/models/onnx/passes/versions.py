@@ -210,10 +210,7 @@ class ConvertVersions:
 def _check_results(
     call: GatherCall, target: OperatorVersion, op_node: OpNode, *, normalized: bool
 ) -> None:
-    """Raise ModelError if a call may return a result that `target` would not return.
-
-    `normalized` is true if negative indices have already been normalized.
-    """
+    """Raise ModelError if a call may return a result that `target` would not return."""
     source, before, after = call.origin, call.origin.index_rule, target.index_rule
     if (
         before.negative
