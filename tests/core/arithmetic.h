@@ -1,4 +1,4 @@
-// arithmetic.h - the arithmetic of a scatter once more, one element at a time and as plainly as it can be said.
+// arithmetic.h - the arithmetic of scatters, reimplemented one element at a time and as simply as possible.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace ndgather::random_calls {
 
-using Wide = __int128;  // holds every index and integer of every type
+using Wide = __int128;  // represents every index and every integer of any type
 
 struct Type {
   ElementType type;
@@ -60,7 +60,7 @@ void put(char* at, const T& value) {
 
 inline Size bytes_of(IndexType type) { return Size{1} << (static_cast<int>(type) & 3); }
 
-// Little-endian, as everywhere where this runs.
+// Little-endian, like all platforms that run this.
 inline Wide load_integer(const char* at, IndexType type) {
   const auto bytes = static_cast<std::size_t>(bytes_of(type));
   std::uint64_t bits = 0;
@@ -74,7 +74,7 @@ inline void store_integer(char* at, IndexType type, std::uint64_t bits) {
   std::memcpy(at, &bits, static_cast<std::size_t>(bytes_of(type)));
 }
 
-// A floating number of 16 bits, `fraction` of them after the point.
+// A 16-bit floating-point number with `fraction` fraction bits.
 inline float decode(std::uint16_t bits, int fraction) {
   const int exponent = 15 - fraction, bias = (1 << (exponent - 1)) - 1;
   const int biased = bits >> fraction & ((1 << exponent) - 1), rest = bits & ((1 << fraction) - 1);
@@ -107,7 +107,7 @@ T plain(Reduction reduction, T old, T update) {
   return reduction == Reduction::sub ? old - update : old * update;
 }
 
-// Whether min or max takes the update: a NaN wins, and the first one stays.
+// Whether min or max uses the update: NaN wins, and the first NaN stays.
 template <class T>
 bool takes(Reduction reduction, T old, T update) {
   if (old != old) return false;
@@ -150,7 +150,7 @@ inline void apply_boolean(Reduction reduction, char* to, const char* from) {
   *to = static_cast<char>(result);
 }
 
-// Makes of the element at `to` what the reduction of it and the update at `from` is.
+// Replaces the element at `to` by its reduction with the update at `from`.
 inline void apply(Reduction reduction, const Type& type, const char* table, char* to, const char* from) {
   if (reduction == Reduction::none) {
     std::memcpy(to, from, static_cast<std::size_t>(type.element));
@@ -184,7 +184,7 @@ bool same_floats(const char* a, const char* b, int count) {
   return true;
 }
 
-// Equal, or both NaN: which NaN a sum gives is left open, and so are the unused bytes of a long double.
+// Equal, or both NaN: the payload of a computed NaN and the unused bytes of a long double are unspecified.
 inline bool same_element(Reduction reduction, const Type& type, const char* a, const char* b) {
   const auto small = [&](int fraction) {
     const float first = decode(get<std::uint16_t>(a), fraction), second = decode(get<std::uint16_t>(b), fraction);

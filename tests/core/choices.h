@@ -1,4 +1,4 @@
-// choices.h - bytes as choices: the input of a fuzzer, or the seed of a random call.
+// choices.h - choices made from bytes: the input of a fuzzer, or the seed of a random call.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ class Choices {
  public:
   Choices(const std::uint8_t* bytes, std::size_t count) : at_(bytes), left_(count) {}
 
-  // The next byte; after the last one, numbers that follow from those before.
+  // The next byte; after the last, numbers derived from the previous ones.
   std::uint8_t byte() {
     if (left_ == 0) return static_cast<std::uint8_t>(random() >> 32);
     --left_;
@@ -26,7 +26,7 @@ class Choices {
     return list[below(Size{N})];
   }
 
-  // Numbers that cost no input: for the contents of arrays.
+  // Numbers that use no input, for the contents of arrays.
   std::uint64_t random() {
     std::uint64_t z = state_ += 0x9E3779B97F4A7C15u;
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;

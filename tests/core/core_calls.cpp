@@ -2,9 +2,9 @@
 //
 //   core_calls THREADS CALLS [SEED]
 //
-// Every thread makes calls of its own; now and then all threads make the same one, at once, on the same data and
-// indices. Meanwhile the number of threads of the core and the limit of kept memory change. A call that never ends is
-// found too. ThreadSanitizer and LeakSanitizer see no other code than the core's and this.
+// Each thread makes its own calls; occasionally all threads make the same call at once, on the same data and indices.
+// Meanwhile the number of threads of the core and the memory limit change. Calls that never end are detected.
+// ThreadSanitizer and LeakSanitizer only see the core and this file.
 #include <atomic>
 #include <barrier>
 #include <chrono>
@@ -23,7 +23,7 @@ namespace {
 using namespace ndgather;
 using Seed = std::uint64_t;
 
-// Data and indices for all threads; each has a result of its own, in memory of the pool.
+// Data and indices shared by all threads; each thread has its own result, in pooled memory.
 struct Shared {
   static constexpr Size kRows = 300, kLooks = 600, kColumns = 1024;
   std::vector<float> data;
@@ -63,7 +63,7 @@ struct Progress {
 
 // Returns when all threads have ended.
 void watch(const Progress& progress, int threads) {
-  constexpr int kPatience = kTiny ? 100 : 1200;  // turns, of a twentieth of a second
+  constexpr int kPatience = kTiny ? 100 : 1200;  // turns of 50 ms
   long seen = 0;
   for (int turn = 0; progress.ended < threads; ++turn) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -86,7 +86,7 @@ void work(Seed first, int calls, Shared& shared, Progress& progress) {
     if (random() % 4 == 0) pool::release_kept();
     progress.together.arrive_and_wait();
     const bool right = shared.gather();
-    progress.together.arrive_and_wait();  // nobody's next call wakes those that wait for this one
+    progress.together.arrive_and_wait();  // no other call wakes the threads that wait for this one
     if (!right) {
       std::fprintf(stderr, "core_calls: a wrong shared value\n");
       std::abort();

@@ -1,4 +1,4 @@
-// operators.h - the operators by the text of their specifications: shapes, and which element meets which.
+// operators.h - the operators according to their specifications: shapes, and the source of each element.
 #pragma once
 
 #include "arithmetic.h"
@@ -9,11 +9,11 @@ namespace ndgather::random_calls {
 
 struct Call {
   Kind kind = Kind::gather_nd;
-  Size axis = 0, batch_dims = 0;  // as asked for
-  Sizes window;                   // of gather_windows
+  Size axis = 0, batch_dims = 0;  // as passed
+  Sizes window;                   // for gather_windows
   IndexType index_type = IndexType::i64;
   Mode mode = Mode::raise;
-  bool negative = true;  // whether negative values count from the end
+  bool negative = true;  // whether negative indices count from the end
   Reduction reduction = Reduction::none;
   Type type{ElementType::opaque, 1};
 
@@ -32,12 +32,12 @@ inline Size batch_of(const Call& call, const Sizes& indices) {
   return call.kind == Kind::gather && call.batch_dims < 0 ? call.batch_dims + rank(indices) : call.batch_dims;
 }
 
-// The axis of data that the entry of indices at `where` addresses.
+// The axis of data that the entry of indices at `where` indexes.
 inline Size addressed(const Call& call, const Sizes& data, const Sizes& where) {
   return call.has_tuples() ? call.batch_dims + where.back() : axis_of(call, data);
 }
 
-// The shape of the result; nothing where the operator allows none.
+// The shape of the result, or nothing if the shapes are invalid.
 inline std::optional<Sizes> result_shape(const Call& call, const Sizes& data, const Sizes& indices) {
   const Size r = rank(data), q = rank(indices), b = batch_of(call, indices), axis = axis_of(call, data);
   if (call.has_tuples() ? q < 1 || b >= q || b > r : r < 1 || axis < 0 || axis >= r) return {};
@@ -64,13 +64,13 @@ inline std::optional<Sizes> result_shape(const Call& call, const Sizes& data, co
   return result;
 }
 
-// How many places of the addressed axis an entry of indices may name.
+// The number of valid positions on the indexed axis for an entry of indices.
 inline Size extent_of(const Call& call, const Sizes& data, const Sizes& where) {
   const Size size = at(data, addressed(call, data, where));
   return call.has_windows() ? std::max<Size>(size - at(call.window, where.back()) + 1, 0) : size;
 }
 
-// The place on an axis that a value names, or nothing.
+// The position on an axis that a value selects, or nothing.
 inline std::optional<Size> place_of(Wide value, Size extent, const Call& call) {
   if (extent == 0) return {};
   switch (call.mode) {
@@ -83,11 +83,11 @@ inline std::optional<Size> place_of(Wide value, Size extent, const Call& call) {
   }
 }
 
-// Finds the element of data that the element of the result (or of updates) at `to` meets.
+// Finds the element of data that corresponds to the element of the result (or of updates) at `to`.
 struct Meeting {
   const Call& call;
   const Tensor &data, &indices;
-  Sizes found{}, where{};  // coordinates in data; of the entry of indices
+  Sizes found{}, where{};  // coordinates in data and in indices
 
   bool put() {
     const Size extent = extent_of(call, data.shape, where);
@@ -96,7 +96,7 @@ struct Meeting {
     return place.has_value();
   }
 
-  // False where an index names no place.
+  // False if an index is out of bounds.
   bool find(const Sizes& to) {
     const Size r = rank(data.shape), q = rank(indices.shape);
     if (call.has_tuples()) {
@@ -125,7 +125,7 @@ struct Meeting {
   }
 };
 
-// What a look at all entries has to find.
+// The expected outcome of checking all entries.
 inline Outside look(const Call& call, const Tensor& data, const Tensor& indices) {
   Outside found;
   Size entry = 0;

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# portable.sh CMAKE FOLDER [BUILD...]: builds the core without its binding by two compilers, for another
-# processor and for another system, each without a warning, and makes random calls of it where they run;
-# and twice with each conversion and overflow checked, with limits as they are and with tiny ones.
+# portable.sh CMAKE FOLDER [BUILD...]: builds the core without its binding with two compilers, for another
+# processor and for another system, without warnings, and runs random calls where possible. Also builds
+# it with checks of all conversions and overflows, once with the usual limits and once with tiny limits.
 set -uo pipefail
 cmake=$1
 folder=$2
 shift 2
 builds=("${@:-gcc clang aarch64 windows arithmetic arithmetic-tiny}")
 
-# For each build: its compiler, the Debian package of that, options of CMake, and how its programs are run.
+# For each build: compiler, its Debian package, CMake options, and how to run its programs.
 describe() {
-  options=() runs=() suffix="" calls="2 200"  # threads, and calls of each
+  options=() runs=() suffix="" calls="2 200"  # threads, calls per thread
   case $1 in
     gcc) compiler=g++ package=g++ runs=(env) ;;
     clang) compiler=clang++ package=clang runs=(env) ;;

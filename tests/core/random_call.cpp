@@ -1,5 +1,5 @@
-// random_call.cpp - any operator, mode, dtype, layout and number of threads, as bytes choose them; the bytes in the
-// gaps between elements are compared too.
+// random_call.cpp - random operators, modes, dtypes, layouts and numbers of threads, chosen by bytes; the bytes in
+// gaps between elements are also compared.
 #include "random_call.h"
 
 #include <atomic>
@@ -19,7 +19,7 @@ void require(bool holds, const char* what) {
   std::abort();
 }
 
-// The ways of the core, and how many calls went by each.
+// The code paths of the core, and the number of calls that took each.
 struct Crossing {
   const char* border;
   std::atomic<long> calls{0};
@@ -38,7 +38,7 @@ Crossing crossings[kBorders] = {
     {"runs too long to be joined"}, {"slices are walked by their elements"},
     {"several threads and planes that write to the same elements"}};
 
-// Counts the ways that a call is about to go.
+// Counts the code paths that a call is about to take.
 void count_crossings(Plan plan, bool writes, bool assigns) {
   const auto count = [](Border border, bool crossed) {
     if (crossed) crossings[border].calls.fetch_add(1, std::memory_order_relaxed);
@@ -73,7 +73,7 @@ void count_crossings(Plan plan, bool writes, bool assigns) {
   count(kSplit, split == Split::dim);
   count(kParts, schedule.part_bytes > 0 || schedule.part_elements > 0);
   if (panels || tiles) return;
-  if (writes && plan.loop_rank > 2 && shared) {  // bands but for the first dim
+  if (writes && plan.loop_rank > 2 && shared) {  // bands in all dims except the first
     const Dim &plane = plan.loop[plan.loop_rank - 3], &along = (&plan.inner())[-1], &across = plan.inner();
     count(kAlike, plane.indexed == 0 && across.dense == plan.width && std::abs(across.index) >= kLine / 2 &&
                       std::abs(along.index) < kLine && std::abs(along.dense) >= kLine);
@@ -85,7 +85,7 @@ void count_crossings(Plan plan, bool writes, bool assigns) {
   count(kLongRuns, plan.joined.run == 0 && plan.loop_rank > 1);
 }
 
-// How much is chosen: sizes of axes, and how many elements there may be. Planes: every one names the same elements.
+// The amount of data: sizes of axes, and the maximum number of elements. All planes address the same elements.
 enum class Scale { small, large, columns, planes };
 
 Size most_elements(Scale scale) {
@@ -111,14 +111,14 @@ Sizes some_shape(Size rank, Choices& choices, Scale scale, Size most) {
 
 Sizes data_shape(const Call& call, Choices& choices, Scale scale) {
   constexpr Size kRanks[] = {2, 1, 3, 2, 4, 1, 3, 2, 5, 0, 2, 3, 6, 7, 33, 64};
-  // Many rows, one page after the other.
+  // Many rows on consecutive pages.
   if (scale == Scale::columns && kTiny) return {4 + choices.below(29), 4 + choices.below(60)};
   if (scale == Scale::columns) return {256 + 4 * choices.below(200), 4096 / call.type.element};
   if (scale == Scale::planes) {
     const Size least = kTiny ? 4 : 24;
     return {2 + choices.below(3), least + choices.below(13), least + choices.below(41)};
   }
-  // As far as narrow offsets reach, or a step more or less. Only elements of one byte meet the border itself.
+  // Around the reach of narrow offsets, plus or minus a step. Only one-byte elements hit the limit exactly.
   if (kTiny && call.writes() && choices.one_in(call.type.element == 1 ? 2 : 6)) {
     return {Size{kNarrowOutside} / call.type.element + choices.below(3)};
   }
@@ -131,7 +131,7 @@ Sizes data_shape(const Call& call, Choices& choices, Scale scale) {
   return shape;
 }
 
-// Makes the options and the shape of indices now and then such as the operator does not allow.
+// Occasionally makes the options and the shape of indices invalid.
 void spoil(Call& call, Sizes& shape, Choices& choices) {
   switch (choices.below(24)) {
     case 1: call.axis += 1 - choices.below(3); break;
@@ -152,7 +152,7 @@ void spoil(Call& call, Sizes& shape, Choices& choices) {
   }
 }
 
-// Chooses options, and a shape of indices that fits them.
+// Chooses options and a matching shape of indices.
 Sizes index_shape(Call& call, const Sizes& data, Choices& choices, Scale scale) {
   const Size r = rank(data);
   if (scale == Scale::columns) return {(data[0] + 1) / 2 + choices.below(40), data[1] - choices.below(3)};
@@ -197,9 +197,9 @@ std::uint64_t index_value(int style, Size extent, Size entry, IndexType type, Ch
     case 1: return choices.random() % (2 * size) - size;
     case 2: return choices.random();
     case 3: return static_cast<std::uint64_t>(entry) % size;
-    case 4: return choices.random() % std::min<std::uint64_t>(size, 3);  // few places, the first or the last
+    case 4: return choices.random() % std::min<std::uint64_t>(size, 3);  // few positions, at the beginning or the end
     case 7: return size - 1 - choices.random() % std::min<std::uint64_t>(size, 3);
-    case 5: {  // now and then a bad one
+    case 5: {  // occasionally out of bounds
       const std::uint64_t value = choices.random() % size;
       return choices.random() % 64 != 0 ? value : value + size;
     }
@@ -226,7 +226,7 @@ std::optional<Tensor> some_indices(const Call& call, const Sizes& data, const Si
   return tensor;
 }
 
-// Random elements. Long doubles are made of doubles, as not every pattern of their bits is a number.
+// Random elements. Long doubles are converted from doubles, because not every bit pattern is a number.
 std::optional<Tensor> some_elements(const Call& call, const Sizes& shape, bool written, Choices& choices) {
   auto tensor = lay_out(shape, call.type.element, written, choices);
   if (!tensor) return tensor;
@@ -247,7 +247,7 @@ Options options_of(const Call& call) {
   return options;
 }
 
-// Whether the shape rule of the core says what the operator does; it also normalises the options.
+// Whether the shape rule of the core agrees with the operator; it also normalizes the options.
 void compare_shapes(Call& call, const Sizes& data, const Sizes& indices, const std::optional<Sizes>& wanted) {
   const Sizes unread(2 * kMaxRank, 0);
   const Array data_view{nullptr, static_cast<int>(data.size()), data.data(), unread.data()};
@@ -267,7 +267,7 @@ void plan_by(const Call& call, Plan& plan, const Array& indexed, const Array& in
   for (int c = 0; c < plan.column_count && !call.negative; ++c) plan.column[c].wrap = 0;
 }
 
-// Every element of `got` as in `wanted`, and every byte between them.
+// Compares every element of `got` with `wanted`, and every byte between elements.
 void require_same(const Tensor& got, Block wanted, const Call& call) {
   if (got.equals(wanted)) return;
   each(got.shape, [&](const Sizes& where) {
@@ -278,7 +278,7 @@ void require_same(const Tensor& got, Block wanted, const Call& call) {
   require(got.equals(wanted), "a byte between elements was written");
 }
 
-// After a refusal elements may hold anything; what lies between them is as it was.
+// After a refusal, elements may have any value, but the bytes between them must be unchanged.
 void require_gaps_untouched(const Tensor& got, Block before) {
   each(got.shape, [&](const Sizes& where) {
     std::memcpy(before.data() + got.offset(where), got.place(where), static_cast<std::size_t>(got.element));
@@ -286,7 +286,7 @@ void require_gaps_untouched(const Tensor& got, Block before) {
   require(got.equals(before), "a byte between elements was written");
 }
 
-// Makes of `before`, the contents of the array that is written to, what the call has to make of it.
+// Computes the expected contents of the written array from `before`, its previous contents.
 void carry_out(const Call& call, const Plan& plan, const Tensor& data, const Tensor& indices, const Tensor& dense,
                Block& before) {
   const auto element = static_cast<std::size_t>(call.type.element);
@@ -359,7 +359,7 @@ void compare(const Call& call, Arrays& arrays, Choices& choices) {
   require(found.count == bad.count && found.entry == bad.entry && found.value == bad.value, "the bad entries differ");
   require(target.equals(wanted), "a look changed the array that is written to");
 
-  if (call.mode == Mode::raise && choices.one_in(3)) {  // as for the caller's memory
+  if (call.mode == Mode::raise && choices.one_in(3)) {  // as if writing to the caller's memory
     if (bad.count > 0) return;
     plan.checked = true;
   }

@@ -1,4 +1,4 @@
-// random_call.h - one call of the core, made of bytes, its answer compared with plain loops.
+// random_call.h - a call of the core described by bytes; its result is compared with plain loops.
 #pragma once
 
 #include <cstddef>
@@ -6,14 +6,14 @@
 
 namespace ndgather::random_calls {
 
-// Whether this processor lacks the instruction set that NDGATHER_INSTRUCTION_SET names; then says so. The core would run
-// another one.
+// Whether this processor lacks the instruction set in NDGATHER_INSTRUCTION_SET, in which case the core would use another
+// one; prints a message.
 bool set_is_missing();
 
-// How many of the calls so far went by each way of the core, a line for each.
+// Prints how many calls so far took each code path of the core, one per line.
 void print_crossings();
 
-// Aborts where the answer is wrong. False: the bytes describe no call that says anything.
+// Aborts if the result is wrong. Returns false if the bytes describe no meaningful call.
 bool random_call(const std::uint8_t* bytes, std::size_t count);
 
 }  // namespace ndgather::random_calls

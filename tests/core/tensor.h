@@ -1,5 +1,5 @@
-// tensor.h - arrays for random calls: every layout that NumPy has, each in a heap block of exactly its size, so that
-// AddressSanitizer sees the first byte outside of it.
+// tensor.h - arrays for random calls: all layouts of NumPy, each in a heap block of exactly its size, so that
+// AddressSanitizer detects access to the first byte outside it.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using Sizes = std::vector<Size>;
 
 constexpr Size kMostBytes = Size{1} << 23;
 
-// The product of sizes, or nothing where NumPy has no such array.
+// The product of sizes, or nothing if NumPy does not support such an array.
 inline std::optional<Size> product(const Sizes& shape, Size element) {
   Size bytes = element;
   bool empty = false;
@@ -34,7 +34,7 @@ struct Tensor {
   Size element = 1;
   std::unique_ptr<char[]> memory;
   Size bytes = 0;
-  Size first = 0;  // where the element of all zeros lies in the block
+  Size first = 0;  // the offset of the element with index zero in the block
 
   Array view() const { return {memory.get() + first, static_cast<int>(shape.size()), shape.data(), strides.data()}; }
   Size offset(const Sizes& at) const {
@@ -65,9 +65,8 @@ void each(const Sizes& shape, Visit visit) {
   }
 }
 
-// Memory for a shape: axes in any order, either direction, gaps between them, and where nothing is written, axes of
-// stride zero. Nothing where it would be too large. `crossed`: with its last two axes in the other order, where C order
-// is chosen.
+// Memory for a shape: axes in any order and direction, with gaps, and with stride 0 if nothing is written. Returns
+// nothing if it would be too large. `crossed` swaps the last two axes if C order is chosen.
 inline std::optional<Tensor> lay_out(const Sizes& shape, Size element, bool written, Choices& choices,
                                      bool crossed = false) {
   if (!product(shape, element)) return {};
@@ -93,7 +92,7 @@ inline std::optional<Tensor> lay_out(const Sizes& shape, Size element, bool writ
       if (__builtin_add_overflow(step, gap, &step)) return {};
     }
     if (!written && (treat == 2 || size > (Size{1} << 20))) continue;  // stride 0
-    if (empty || size == 1) continue;  // strides that nobody steps by; the binding makes them 0
+    if (empty || size == 1) continue;  // unused strides; the binding sets them to 0
     const Size stride = treat == 4 ? -step : step;
     tensor.strides[d] = stride;
     Size reach;

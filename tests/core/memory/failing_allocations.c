@@ -1,7 +1,7 @@
-// failing_allocations.c - loaded before the C library: lets chosen allocations of one thread fail.
+// failing_allocations.c - preloaded: makes chosen allocations of one thread fail.
 //
-// What asks for memory or for a thread is counted between fail_allocations() and stop_failing(); the
-// allocations from the first to the last of the given numbers fail.
+// Requests for memory and for threads between fail_allocations() and stop_failing() are counted, and
+// those numbered from first to last fail.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -23,7 +23,7 @@ void fail_allocations(long first, long last) {
   last_number = last;
 }
 
-// How many failed.
+// The number of failures.
 long stop_failing(void) {
   last_number = 0;
   return failed;
