@@ -98,14 +98,7 @@ def __dir__() -> list[str]:
 
 @own_errors("get_num_threads")
 def get_num_threads() -> int:
-    """Return the maximum number of threads per call.
-
-    Examples
-    --------
-    >>> import ndgather
-    >>> ndgather.get_num_threads() >= 1
-    True
-    """
+    """Return the maximum number of threads per call."""
     return _core.get_num_threads()
 
 

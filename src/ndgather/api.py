@@ -182,22 +182,13 @@ def gather_nd(
     >>> import numpy as np
     >>> from ndgather import gather_nd
     >>> data = np.array([[10, 11, 12], [20, 21, 22]])
-
-    Full index tuples select elements, and shorter ones select rows:
-
-    >>> gather_nd(data, [[0, 2], [1, -3]])
+    >>> gather_nd(data, [[0, 2], [1, -3]])  # elements
     array([12, 20])
-    >>> gather_nd(data, [[1], [0]])
+    >>> gather_nd(data, [[1], [0]])  # rows
     array([[20, 21, 22],
            [10, 11, 12]])
-
-    Select one element from each row:
-
-    >>> gather_nd(data, [[2], [0]], batch_dims=1)
+    >>> gather_nd(data, [[2], [0]], batch_dims=1)  # an element of each row
     array([12, 20])
-
-    Out-of-bounds indices:
-
     >>> gather_nd(data, [[0, 7], [1, 0]], mode="fill", fill_value=-1)
     array([-1, 20])
     >>> gather_nd(data, [[0, 2], [2, 0]])
@@ -665,24 +656,15 @@ def scatter_nd(
     >>> data = np.array([1, 2, 3, 4, 5, 6, 7, 8])
     >>> scatter_nd(data, [[4], [3], [1], [7]], [9, 10, 11, 12])
     array([ 1, 11,  3, 10,  9,  6,  7, 12])
-
-    Updates with duplicate indices add up:
-
     >>> scatter_nd(data, [[0], [0], [-1]], [10, 20, 30], reduction="add")
     array([31,  2,  3,  4,  5,  6,  7, 38])
-
-    Update rows in place:
-
     >>> rows = np.zeros((3, 2))
-    >>> scatter_nd(rows, [[2], [0]], [[1, 2], [3, 4]], out=rows) is rows
+    >>> scatter_nd(rows, [[2], [0]], [[1, 2], [3, 4]], out=rows) is rows  # in place
     True
     >>> rows
     array([[3., 4.],
            [0., 0.],
            [1., 2.]])
-
-    Out-of-bounds indices raise an error:
-
     >>> scatter_nd(data, [[0], [8]], [1, 2])
     Traceback (most recent call last):
     ...

@@ -143,7 +143,6 @@ def choice(caller: str, option: str, value: object, choices: tuple[str, ...]) ->
 
 
 def checked_mode(call: Call) -> Mode | tuple[Mode, ...]:
-    """Return the validated mode of a call."""
     if call.kind.windows:
         return window_mode(call.caller, call.mode, len(call.window_shape))
     return Mode(choice(call.caller, "mode", call.mode, allowed_modes(call)))
@@ -262,7 +261,6 @@ def check_updates(call: Call, updates: Shape, slices: Shape) -> None:
 def updates_do_not_fit(
     call: Call, data: Shape, indices: Shape, slices: Shape, updates: Shape
 ) -> ShapeError:
-    """Return the error for updates of the wrong shape; the hint depends on the cause."""
     if call.kind.tuples and len(indices) == 1 and tuple(updates) == (*indices, *data[1:]):
         hint = tuples_hint(call, indices)
     else:
@@ -278,7 +276,6 @@ def tuples_hint(call: Call, indices: Shape) -> str:
 
 
 def check_out(call: Call, result: Shape, out: Shape) -> None:
-    """Raise an error if `out` has the wrong dtype or shape."""
     if call.out.dtype != call.data.dtype:
         names = dtype_name(call.out.dtype), dtype_name(call.data.dtype)
         raise messages.out_dtype(call.caller, *names)
@@ -297,7 +294,6 @@ def check_plain_out(call: Call, shape: Shape) -> None:
 
 
 def dtype_name(dtype: object) -> str:
-    """Return the name of any library's dtype for error texts."""
     return str(dtype if isinstance(dtype, np.dtype) else getattr(dtype, "name", dtype))
 
 
@@ -357,7 +353,6 @@ def integer_indices(call: Call) -> Array:
 
 
 def integers(caller: str, value: object, name: str) -> Array:
-    """Return the starts or lengths of ranges, converted like `integer_indices`."""
     array = _native(plain_indices(caller, value, name))
     if array.dtype.kind not in "iu":
         raise index_dtype(caller, array.dtype, name)
@@ -485,7 +480,6 @@ def index_dtype(
 
 
 def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
-    """Raise the error for a refusal by the core."""
     rule, facts, data, indices, slices, updates = refusal
     caller, first = call.caller, facts[0]
     match rule:
@@ -564,5 +558,4 @@ def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
 
 
 def supported_reductions(dtype: np.dtype[Any]) -> tuple[str, ...]:
-    """Return the reductions that `dtype` supports."""
     return reductions.supported(number_kind(dtype))

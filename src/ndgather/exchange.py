@@ -231,5 +231,4 @@ def is_of_another_library(value: object, data: object) -> bool:
 
 
 def adapter_named(name: str) -> Adapter:
-    """Return the adapter listed under a name."""
     return cast("Adapter", import_module(_ADAPTERS[name]))

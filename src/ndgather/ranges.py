@@ -245,7 +245,6 @@ def _run_plain(call: Call, ranges: Ranges) -> Array:
 
 
 def joined(data: Array, axis: int, starts: Integers, lengths: Integers) -> Array:
-    """Return ranges of `data` concatenated in a new array."""
     made = _core.gather_ranges(data, starts, lengths, True, axis)
     if made is not None:
         return made[0]

@@ -81,7 +81,6 @@ def has_start(scatter: Any, dtype: np.dtype[Any]) -> bool:
 
 
 def in_one_step(reduction: str, use_init_val: bool) -> bool:
-    """Return whether the core can run a scatter in a single step."""
     return reduction == "none" or (use_init_val and reduction != "mean")
 
 

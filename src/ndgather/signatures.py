@@ -90,7 +90,6 @@ def own_errors(
 
 
 def bare_signature(signature: inspect.Signature) -> inspect.Signature:
-    """Return a signature without annotations."""
     empty = inspect.Parameter.empty
     parameters = [each.replace(annotation=empty) for each in signature.parameters.values()]
     return signature.replace(parameters=parameters, return_annotation=empty)

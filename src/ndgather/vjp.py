@@ -140,8 +140,8 @@ def gather_windows(
 ) -> Array:
     """Compute the cotangent of `data` in ``gather_windows(data, starts, window_shape)``.
 
-    Starting from zeros, each window of the cotangent is added where the gather read it. This is
-    also known as overlap-add or ``fold``.
+    Starting from zeros, each window of the cotangent is added where the gather read it, as in
+    ``torch.nn.Fold`` or overlap-add methods.
 
     Parameters
     ----------

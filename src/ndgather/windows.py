@@ -271,7 +271,6 @@ def _raise_refusal(call: Call, data: Sequence[int]) -> None:
 
 
 def result_shape(call: Call) -> tuple[int, ...]:
-    """Return the shape of the windows of a call whose shapes are valid."""
     window = call.window_shape
     return (*call.indices.shape[:-1], *window, *call.data.shape[len(window) :])
 
