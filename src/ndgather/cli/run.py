@@ -30,7 +30,7 @@ from ndgather.cli.terminal import (
 from ndgather.errors import FileError, ModelError, NdgatherError, one_line
 from ndgather.messages import did_you_mean, listed, plural, shown
 from ndgather.models import tensor_files
-from ndgather.models.graph import OutputArray, Run, aligned, port_dtype_name
+from ndgather.models.graph import Run, aligned, port_dtype_name
 from ndgather.runtimes import MODEL_NAMES
 from ndgather.runtimes.children import call_isolated
 
@@ -237,7 +237,11 @@ TITLES = ("output", "shape", "dtype", "file")
 
 def _print_run(run: ModelRun, seconds: float) -> None:
     result = run.result
-    rows = [_columns(output, run.files.get(output.name)) for output in result.outputs]
+    files = run.files
+    rows = [
+        (x.name, shown(x.array.shape), port_dtype_name(x.array.dtype), str(files.get(x.name, "")))
+        for x in result.outputs
+    ]
     table: list[list[str]] = []
     for title, *texts in zip(TITLES, *rows, strict=True):  # omit empty columns
         if any(texts):
@@ -260,11 +264,6 @@ def _print_run(run: ModelRun, seconds: float) -> None:
     print(f"\n{who}; {time_text(seconds)} in total.")
     if run.not_loaded:
         print(f"\n{run.not_loaded}")
-
-
-def _columns(output: OutputArray, file: Path | None) -> tuple[str, ...]:
-    array = output.array
-    return output.name, shown(array.shape), port_dtype_name(array.dtype), str(file or "")
 
 
 def _as_json(run: ModelRun, seconds: float) -> dict[str, Any]:

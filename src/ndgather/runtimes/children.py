@@ -36,10 +36,6 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
 
 
-def limit_text(limit_s: float) -> str:
-    return f"in {limit_s:g} s (the limit of --timeout, timeout=)"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """The result of a run: values, an error text, or a description of the crash."""
@@ -106,7 +102,7 @@ class _Child:
         """Wait for the process and return its signal, its exit status or the exceeded limit."""
         status = self._process.wait()
         if self._timed_out:
-            return f"it did not end {limit_text(self._limit_s)}"
+            return f"it did not end in {self._limit_s:g} s (the limit of --timeout, timeout=)"
         if status < 0:
             return signal.Signals(-status).name
         self._printed.seek(0)

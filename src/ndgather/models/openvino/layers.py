@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,12 +106,8 @@ def _array_from(element: ElementType, shape: tuple[int, ...], content: NDArray[n
         return codes[: math.prod(shape)].reshape(shape).view(dtype)
     if element.dtype == "bool":
         return np.not_equal(content, 0).reshape(shape)
-    stored = np.frombuffer(content, _little_endian(dtype)).reshape(shape)
-    return stored.astype(dtype, copy=False)
-
-
-def _little_endian(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    return dtype.newbyteorder("<") if dtype.isbuiltin == 1 else dtype
+    little_endian = dtype.newbyteorder("<") if dtype.isbuiltin == 1 else dtype
+    return np.frombuffer(content, little_endian).reshape(shape).astype(dtype, copy=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
