@@ -223,7 +223,7 @@ def test_mixed_libraries():
                 tf.constant(["a"]), [[0]], tf.constant(["b"]), reduction="add"
             ),
             DTypeError,
-            "reduction = 'add' has no meaning",
+            "reduction = 'add' is not defined",
         ),
     ],
 )

@@ -31,7 +31,7 @@ def test_representable_values_are_converted(given, dtype, expected):
 @pytest.mark.parametrize(
     ("given", "dtype", "what"),
     [
-        (np.array([[0, 128]], np.int32), "int8", "input[0, 1] = 128 cannot be converted to int8"),
+        (np.array([[0, 128]], np.int32), "int8", "input[0, 1] = 128 cannot be represented in int8"),
         (np.array([2**63], np.uint64), "int64", "input[0] = 9223372036854775808 cannot"),
         (np.array([0.0, 128.0], F32), "int8", "input[1] = 128.0 cannot"),
         (np.array([2.0**63], F64), "int64", "input[0] = 9.223372036854776e+18 cannot"),
@@ -39,8 +39,8 @@ def test_representable_values_are_converted(given, dtype, expected):
         (np.array([-1.0], F64), "uint8", "input[0] = -1.0 cannot"),
         (np.array([256.0], F64), "uint8", "input[0] = 256.0 cannot"),
         (np.array([np.nan], F64), "int64", "input[0] = nan cannot"),
-        (np.array([1e39], F64), "float32", "input[0] = 1e+39 cannot be converted to float32"),
-        (np.array([70000]), "float16", "input[0] = 70000 cannot be converted to float16"),
+        (np.array([1e39], F64), "float32", "input[0] = 1e+39 cannot be represented in float32"),
+        (np.array([70000]), "float16", "input[0] = 70000 cannot be represented in float16"),
         (np.array(["a"], object), "int64", "dtype = string cannot be converted to int64"),
         (np.array([1j]), "float64", "dtype = complex128 cannot be converted to float64"),
     ],

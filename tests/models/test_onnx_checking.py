@@ -115,7 +115,7 @@ ERRORS = {
     "type": (
         one_node(index=INT32, kind=TensorProto.BFLOAT16, opset=12),
         "types",
-        "ai.onnx GatherND-12: data.dtype = bfloat16 is not taken (allowed: int8, int16, int32, "
+        "ai.onnx GatherND-12: data.dtype = bfloat16 is not supported (allowed: int8, int16, int32, "
         "int64, uint8, uint16, uint32, uint64, float16, float32, float64, bool, string, "
         "complex64, complex128)",
         (),

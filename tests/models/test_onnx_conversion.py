@@ -462,12 +462,12 @@ REFUSED = {
     "bfloat16 before 13": (
         refused("GatherND", kind=TensorProto.BFLOAT16, target={"opset": 11}),
         DTypeError,
-        "ai.onnx GatherND-11: data.dtype = bfloat16 is not taken",
+        "ai.onnx GatherND-11: data.dtype = bfloat16 is not supported",
     ),
     "bfloat16 in com.microsoft": (
         refused("GatherND", kind=TensorProto.BFLOAT16, target={"domain": "com.microsoft"}),
         DTypeError,
-        "com.microsoft GatherND-1: data.dtype = bfloat16 is not taken",
+        "com.microsoft GatherND-1: data.dtype = bfloat16 is not supported",
     ),
     "an operator of a later opset": (
         refused("ScatterND", indices=(20, 1), updates=(20, 4), target={"opset": 10}),

@@ -208,7 +208,7 @@ REFUSED = {
     "type": (
         pick_model([3, 4], ["N", 1], index=INT32),
         DTypeError,
-        "ai.onnx GatherND-13: indices.dtype = int32 is not taken (allowed: int64)",
+        "ai.onnx GatherND-13: indices.dtype = int32 is not supported (allowed: int64)",
     ),
     "attribute": (
         pick_model([2, 3], [2, 1], batch_dims=-1),

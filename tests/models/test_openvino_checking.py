@@ -106,7 +106,7 @@ def test_ports_may_declare_less_but_not_another_rank(findings, output, what):
         ({"inputs": [(3, 4), (3, 2)]}, "shapes", "indices.shape[-1] = 2 is more than the 1 axes"),
         ({"precision": "FP33"}, "port", "port 0 declares precision FP33, which is unknown"),
         ({"precision": "&#10;"}, "port", r"port 0 declares precision '\n', which is unknown"),
-        ({"precision": "FP32"}, "types", "indices.dtype = float32 is not taken"),
+        ({"precision": "FP32"}, "types", "indices.dtype = float32 is not supported"),
     ],
 )
 def test_operator_errors_are_findings(findings, change, rule, what):

@@ -256,7 +256,7 @@ class Operator:
     >>> op(np.array([1, 2]), np.array([[0]], np.int32))
     Traceback (most recent call last):
     ...
-    ndgather.errors.DTypeError: ai.onnx GatherND-13: indices.dtype = int32 is not taken \
+    ndgather.errors.DTypeError: ai.onnx GatherND-13: indices.dtype = int32 is not supported \
 (allowed: int64)
     """
 

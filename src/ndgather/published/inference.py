@@ -136,7 +136,7 @@ def _merged_dtypes(
         for name in (dtype, of_value):
             if name is not None and name not in item.types:
                 raise DTypeError(
-                    f"{row}: {item.name}.dtype = {name} is not taken (allowed: "
+                    f"{row}: {item.name}.dtype = {name} is not supported (allowed: "
                     f"{', '.join(item.types)})"
                 )
         if dtype is None:

@@ -467,7 +467,7 @@ def small_cases():
             operator("GatherND", version=13),
             (data, rows),
             {},
-            "ai.onnx GatherND-13: indices.dtype = int32 is not taken (allowed: int64)",
+            "ai.onnx GatherND-13: indices.dtype = int32 is not supported (allowed: int64)",
         ),
         (
             ndgather.gather,

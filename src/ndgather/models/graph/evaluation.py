@@ -37,7 +37,7 @@ def converted(array: Array, name: str) -> Array:
     if lost.any():
         place = tuple(int(at) for at in np.unravel_index(np.argmax(lost), lost.shape))
         raise DTypeError(
-            f"input[{', '.join(map(str, place))}] = {array[place]} cannot be converted to {name} "
+            f"input[{', '.join(map(str, place))}] = {array[place]} cannot be represented in {name} "
             f"(allowed: values of that type)"
         )
     return result

@@ -82,7 +82,7 @@ def check(model: Source) -> tuple[Finding, ...]:
     ...     { picked = GatherND(data, rows) }''')
     >>> model.graph.input[1].type.tensor_type.elem_type = 6  # int32
     >>> [finding.what for finding in onnx.check(model)]
-    ['ai.onnx GatherND-13: indices.dtype = int32 is not taken (allowed: int64)']
+    ['ai.onnx GatherND-13: indices.dtype = int32 is not supported (allowed: int64)']
     """
     proto, folder = map_model(model, "check")
     try:
