@@ -67,7 +67,7 @@ def test_scatters_scatter_the_mask(call, draw, reduction, use_init_val):
     actual = ndgather.scatter_nd(data, indices, updates, **options)
     values = reference.scatter_nd(data.data, indices, updates.data, **options)
     masks = (np.ma.getmaskarray(data), indices, np.ma.getmaskarray(updates))
-    # A mask that is reduced is 1 where one of those that meet is.
+    # A reduced mask is true if any mask of a duplicate index is.
     mask_of = "none" if reduction == "none" else "max"
     mask = reference.scatter_nd(*masks, **options | {"reduction": mask_of})
     assert_masked(actual, values, mask)

@@ -1,4 +1,4 @@
-"""Subclasses of NumPy's array keep their class and what they carry, or are refused."""
+"""Subclasses of NumPy arrays keep their class and attributes, or are refused."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ DATA = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
 
 
 class Named(np.ndarray):
-    """An array with a name, by the protocol of NumPy."""
+    """An array with a name, following NumPy's subclass protocol."""
 
     name = ""
 
@@ -19,7 +19,7 @@ class Named(np.ndarray):
 
 
 class Metres(np.ndarray):
-    """Lengths in units of `scale` metres; plain numbers have none."""
+    """Lengths in units of `scale` meters; plain numbers are dimensionless."""
 
     scale = None
 
@@ -106,14 +106,14 @@ def test_scatters_into_records():
 
 
 class Sorted(np.ndarray):
-    """Numbers that rise, which an assignment checks."""
+    """Ascending numbers; assignments check the order."""
 
     def __setitem__(self, key, value):
         raise AssertionError("not asked")
 
 
 class Hidden:
-    """Numbers of which some are hidden, of no known library."""
+    """Numbers with hidden elements, from an unknown library."""
 
     def __init__(self, values, mask):
         self.values, self.mask = np.asarray(values), mask
@@ -130,7 +130,7 @@ class HiddenArray(np.ndarray):
 
 
 class Quantity:
-    """Numbers in a unit, as pint has them."""
+    """Numbers with a unit, as in pint."""
 
     def __init__(self, values):
         self.magnitude = np.asarray(values)

@@ -1,4 +1,4 @@
-"""Values added at labels: a plain loop over the points."""
+"""`add_at` against a plain loop over the points."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def test_missing_labels():
     np.testing.assert_array_equal((near - DATA).isel(time=0, lon=0), [0, 0, 3, 8, 0])
     with pytest.raises(LabelError, match=r"add_at: lat\[1\] = 10.0"):
         DATA.ndgather.add_at(values, lat=lat)
-    lon = xr.DataArray([LON[1], LON[1], LON[2], 1.0], dims="p")  # each has one of the two at least
+    lon = xr.DataArray([LON[1], LON[1], LON[2], 1.0], dims="p")  # each has at least one of the two
     both = DATA.ndgather.add_at(values, lat=lat, lon=lon, missing="drop")
     expected = np.zeros(DATA.shape[1:])
     expected[LAT.tolist().index(0.0), 1] = 1

@@ -1,9 +1,9 @@
-"""Axes of every type that xarray selects by, and labels at every border of a method.
+"""Axes of every type that xarray supports, and labels at every boundary of a method.
 
-Labels on the axis, in the middle of two, as far as the tolerance and one step farther, before and
-behind the axis; axes of no, one and many labels, rising and falling, of times of every unit and
-calendar. The definition is a search over all labels by numbers of Python: the nearest of two labels
-that are as near is the greater one, as pandas documents it, and a tolerance includes its end.
+Labels are on the axis, at midpoints, at the tolerance and one step beyond it, before and after the
+axis. Axes have no, one or many labels, ascending or descending, or times of every unit and
+calendar. The definition is a search over all labels with Python numbers: of two equally near labels
+the greater is selected, as pandas documents it, and a tolerance is inclusive.
 """
 
 import itertools
@@ -28,9 +28,9 @@ FEW = settings(max_examples=max(5, min(500, settings().max_examples // 8)))  # o
 
 @st.composite
 def axes(draw):
-    """Distinct numbers that rise or fall: axes, and labels at their borders with a tolerance."""
+    """Draw ascending or descending axes, and labels at their boundaries with a tolerance."""
     numbers = sorted(draw(st.sets(st.integers(-50, 50), max_size=7)))
-    numbers = [2 * number for number in numbers]  # so that there are middles
+    numbers = [2 * number for number in numbers]  # even, so that there are midpoints
     tolerance = draw(st.sampled_from([None, 0, 1, 2, 5, 1000]))
     near = {*numbers, *((a + b) // 2 for a, b in itertools.pairwise(numbers))} or {0}
     steps = {0, 1, *([] if tolerance is None else [tolerance, tolerance + 1])}
@@ -40,7 +40,7 @@ def axes(draw):
 
 
 def searched(axis, label, method, tolerance):
-    """The position of a label by its definition, -1 if there is none."""
+    """Return the position of a label by its definition, or -1."""
     rises = len(axis) < 2 or axis[0] < axis[-1]
     if method is None:
         among = [each for each in axis if each == label]
@@ -52,7 +52,7 @@ def searched(axis, label, method, tolerance):
     found = min(among, key=lambda each: (abs(each - label), -each), default=None)
     if found is None or (method and tolerance is not None and abs(found - label) > tolerance):
         return -1
-    if method == "nearest" and tolerance is None:  # at most half a step outside
+    if method == "nearest" and tolerance is None:  # at most half a step outside of the axis
         low, *_, high = sorted(axis) if len(axis) > 1 else axis * 2
         beside = sorted(axis)[1] if label < low and len(axis) > 1 else sorted(axis)[-2:][0]
         if not low <= label <= high and 2 * abs(found - label) > abs(found - beside):
@@ -61,7 +61,7 @@ def searched(axis, label, method, tolerance):
 
 
 def check(axis, labels, method, tolerance, expected, peer=True):
-    """Select by labels; hold what is found, what is missing, and what xarray says of the former."""
+    """Select by labels; check found and missing labels, and compare the former with xarray."""
     data = xr.DataArray(np.arange(1.0, len(axis) + 1), {"t": axis}, ["t"])
     options = {"method": method, "tolerance": tolerance if method else None}
     points = xr.DataArray(labels, dims="p")
@@ -97,12 +97,12 @@ def test_numbers(dtype, method, drawn):
 @FEW
 @given(axes(), st.data())
 def test_times_of_every_unit(kind, of_labels, unit, method, drawn, data):
-    """Labels of another unit than the axis are compared exactly, also between its times."""
+    """Labels with another unit than the axis are compared exactly, even between its times."""
     axis, labels, tolerance = drawn
-    coarse = min(UNITS[unit], UNITS[of_labels])  # whose steps the drawn numbers count
+    coarse = min(UNITS[unit], UNITS[of_labels])  # the unit of the drawn numbers
 
     def ticks(numbers, per_second):
-        """Numbers in a unit, which lie a little beside the steps if it is the finer one."""
+        """Return numbers in a unit, slightly off the steps if it is the finer unit."""
         factor = per_second // coarse
         off = st.sampled_from([0, 0, 0, 1, -1, factor // 4] if factor > 1 else [0])
         return [number * factor + data.draw(off) for number in numbers]
@@ -129,7 +129,7 @@ def test_times_of_every_unit(kind, of_labels, unit, method, drawn, data):
 @FEW
 @given(axes(), st.sampled_from(["1500-02-28 12:00:00", "1582-10-01", "2000-02-28 23:59:59"]))
 def test_times_of_every_calendar(step, calendar, method, drawn, date):
-    """Around days that only some calendars have."""
+    """Times around days that only some calendars have."""
     axis, labels, tolerance = drawn
     since = f"{step} since {date}"
 
@@ -139,7 +139,7 @@ def test_times_of_every_calendar(step, calendar, method, drawn, date):
         return result
 
     if not axis:
-        return  # which has no calendar
+        return  # has no calendar
     limit = None if tolerance is None else pd.Timedelta(tolerance, step).to_pytimedelta()
     expected = [searched(axis, each, method, tolerance) for each in labels]
     index = xr.CFTimeIndex(times(axis))
@@ -148,7 +148,7 @@ def test_times_of_every_calendar(step, calendar, method, drawn, date):
 
 @pytest.mark.parametrize("calendar", CALENDARS)
 def test_strings_of_every_calendar(calendar):
-    """A text is a time of the calendar of the axis: 30 February is one in some alone."""
+    """A string is a time in the calendar of the axis; only some calendars have 30 February."""
     numbers = [0, 1, 2, 30]
     axis = cftime.num2date(numbers, "days since 2001-02-28", calendar=calendar)
     data = xr.DataArray(numbers, {"t": xr.CFTimeIndex(axis)}, ["t"])
@@ -166,7 +166,7 @@ def test_strings_of_every_calendar(calendar):
 @FEW
 @given(axes(), st.data())
 def test_duplicate_labels(method, drawn, data):
-    """Repeats are refused where they are asked for, and are no matter elsewhere."""
+    """Duplicate labels are refused if they are selected, and have no effect otherwise."""
     axis, labels, tolerance = drawn
     if not axis:
         return
@@ -188,11 +188,11 @@ def test_duplicate_labels(method, drawn, data):
 @FEW
 @given(axes(), st.data())
 def test_slices_of_labels(falls, drawn, data):
-    """Both ends belong to a slice, which follows the order of the axis."""
+    """A slice includes both ends and follows the order of the axis."""
     axis, labels, _ = drawn
     axis = sorted(axis, reverse=falls)
     if len(axis) < 2:
-        return  # which neither rises nor falls
+        return  # neither ascending nor descending
     low, high = sorted(data.draw(st.tuples(*[st.sampled_from(labels)] * 2)))
     ends = (high, low) if falls else (low, high)
     array = xr.DataArray(np.array(axis, float), {"t": np.array(axis, float)}, ["t"])
@@ -203,7 +203,7 @@ def test_slices_of_labels(falls, drawn, data):
 @FEW
 @given(axes(), st.sampled_from([None, "M8[s]", "M8[ns]"]))
 def test_values_between_labels(drawn, dtype):
-    """At a label its value, in a middle the mean of two, beyond the ends NaN."""
+    """The value at a label, the mean of two at a midpoint, NaN outside."""
     axis, labels, _ = drawn
     if not axis:
         return
@@ -220,7 +220,7 @@ def test_values_between_labels(drawn, dtype):
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("more", [-1, 0, 1])
 def test_long_tolerances_are_exact(unit, more):
-    """120 days are more nanoseconds than a float counts."""
+    """120 days have more nanoseconds than a float represents exactly."""
     days = 120 * 86_400 * UNITS[unit]
     axis = np.array([0, 10**17 if unit == "ns" else 10 * days], f"M8[{unit}]")
     data = xr.DataArray([1.0, 2.0], {"t": axis}, ["t"])
@@ -242,7 +242,7 @@ LIMITS = [0, 1, 2**31, 2**62, 2**63 - 2, 2**63 - 1]
     st.lists(st.tuples(st.sampled_from(LIMITS), st.sampled_from([1, -1])), min_size=1, max_size=4),
 )
 def test_dates_at_the_limits_of_every_unit(unit, of_labels, method, axis, labels):
-    """They are found exactly, or refused: a date that the unit of the axis cannot hold."""
+    """Dates are found exactly, or refused if the unit of the axis cannot represent them."""
     axis, labels = sorted(axis), [sign * number for number, sign in labels]
     of_axis = [Fraction(each, UNITS[unit]) for each in axis]
     expected = [
@@ -260,7 +260,7 @@ def test_dates_at_the_limits_of_every_unit(unit, of_labels, method, axis, labels
             data.ndgather.sel(t=points, method=method)
     try:
         between = data.ndgather.sel(t=points, method="linear").values
-    except DTypeError:  # between two ticks of an axis that the finer unit cannot hold
+    except DTypeError:  # between two ticks of an axis beyond the range of the finer unit
         return
     ends = [Fraction(each, UNITS[of_labels]) for each in labels]
     inside = [of_axis[0] <= each <= of_axis[-1] for each in ends]

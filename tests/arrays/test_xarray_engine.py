@@ -1,4 +1,4 @@
-"""``xr.open_dataset(path, engine="ndgather")``: what xarray's own engines give, point for point."""
+"""``xr.open_dataset(path, engine="ndgather")`` against xarray's own engines."""
 
 import pickle
 import sys
@@ -26,7 +26,7 @@ KINDS = ["zarr2", "zarr3", "netcdf", "zarr3 small cache", "netcdf no cache"]
 
 @pytest.fixture(scope="module", params=KINDS)
 def opened(request, tmp_path_factory):
-    """Return a data set of the engine, and the same as xarray reads it whole."""
+    """Return a data set opened with the engine, and the same data loaded by xarray."""
     kind, *cache = request.param.split()
     kept = {"small": 100, "no": None}
     engine = {"engine": Engine} | ({"chunk_cache": kept[cache[0]]} if cache else {})
@@ -119,7 +119,7 @@ def test_out_of_bounds_positions_are_index_errors(opened):
 
 @pytest.fixture
 def half_broken(tmp_path):
-    """Return an array of which all chunks but the first of every row are damaged."""
+    """Return an array in which all chunks except the first of every row are damaged."""
     path = tmp_path / "a.zarr"
     data = xr.Dataset({"a": (("y", "x"), np.arange(64.0).reshape(8, 8))})
     data.to_zarr(path, encoding={"a": {"chunks": (2, 2)}}, consolidated=False)
@@ -139,12 +139,12 @@ def test_only_chunks_with_points_are_read_and_only_when_needed(half_broken):
     one = bad["a"].isel(p=1)
     with pytest.raises(OSError, match="cannot be read"):
         one.load()
-    assert half_broken["a"].isel(y=7, x=7).isel().shape == ()  # a damaged chunk, never read
+    assert half_broken["a"].isel(y=7, x=7).isel().shape == ()  # a damaged chunk
 
 
 @pytest.fixture
 def stored(tmp_path):
-    """Return a function that opens arrays a and b, and one that damages all of their chunks."""
+    """Return a function that opens arrays a and b, and another that damages all their chunks."""
     values = np.arange(64, dtype="i4").reshape(8, 8)
     data = xr.Dataset({"a": (("y", "x"), values), "b": (("y", "x"), -values)})
     chunks = {name: {"chunks": (2, 2)} for name in "ab"}
@@ -199,7 +199,7 @@ PARTS = {
 def test_functions_and_windows_of_a_part(stored, part, first):
     opened, _ = stored
     data, loaded = opened(), opened().load()
-    if first:  # then the cache knows the whole array
+    if first:  # now the cache knows the whole array
         data.isel(DIAGONAL).load()
     lazy, plain = data.a.isel(part), loaded.a.isel(part)
     points = np.argwhere(plain.values >= 0)
@@ -259,7 +259,7 @@ def test_closed_files_are_reopened(tmp_path):
     "encoding", [{}, {"shards": (2, 4)}, {"dtype": "i2", "scale_factor": 0.5, "_FillValue": -1}]
 )
 def test_clear_shows_later_writes(encoding, of, tmp_path):
-    """By another object of the same process, as slices see it at once."""
+    """Written through another object of the same process; slices show it immediately."""
     data = xr.Dataset({"a": (("y", "x"), np.arange(24.0).reshape(4, 6))})
     options = {"store": tmp_path / "z.zarr", "consolidated": False}
     data.to_zarr(**options, encoding={"a": {"chunks": (1, 2), **encoding}})

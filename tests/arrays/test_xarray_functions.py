@@ -1,4 +1,4 @@
-"""DataArrays in the gather functions: the values of plain arrays, and names where they hold."""
+"""DataArrays in the functions: values of plain arrays, and names that remain valid."""
 
 import numpy as np
 import pytest

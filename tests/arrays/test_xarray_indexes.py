@@ -1,4 +1,4 @@
-"""Labels of every index class of xarray: plain loops over the labels, or an error."""
+"""Labels of every index class of xarray, against plain loops over the labels."""
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from ndgather.errors import LabelError, NdgatherError
 
 
 class Shifted(CoordinateTransform):
-    """Coordinates a and b of two dimensions: 10 + 2 x and 5 - y."""
+    """Two-dimensional coordinates a = 10 + 2 x and b = 5 - y."""
 
     def __init__(self, sizes):
         super().__init__(["a", "b"], sizes)
@@ -26,7 +26,7 @@ class Shifted(CoordinateTransform):
 
 
 def on_a_line(kind, size):
-    """An array of ones with the labels 0, 1, 2, ... along x."""
+    """Return an array of ones with the labels 0, 1, 2, ... along x."""
     labels = np.arange(float(size))
     coords = {"x": labels}
     if kind == "RangeIndex":
@@ -39,7 +39,7 @@ LABELS = st.lists(st.integers(-4, 40).map(lambda n: n / 4), min_size=1, max_size
 
 
 def nearest(label, size):
-    """The position of the nearest label, of two the greater; None beyond half a step."""
+    """Return the position of the nearest label, preferring the greater; None beyond half a step."""
     inside = [n for n in range(size) if abs(n - label) <= 0.5]
     return max(inside, default=None)
 
@@ -121,7 +121,7 @@ def test_nearest_points_in_two_coordinates(kind, width, height, points):
     else:
         index = CoordinateTransformIndex(transform)
         data = data.assign_coords(xr.Coordinates.from_xindex(index))
-    # x and y of the points, never in the middle of two
+    # x and y of the points, never at a midpoint
     near = [tuple(int(np.floor(n + 0.5)) for n in point) for point in points]
     if kind == "NDPointIndex":
         near = [(min(max(i, 0), width - 1), min(max(j, 0), height - 1)) for i, j in near]

@@ -1,4 +1,4 @@
-"""Labels of every unit, calendar and type; distances exactly met; parts of a circle."""
+"""Labels of every unit, calendar and type, distances equal to the tolerance, parts of a circle."""
 
 import datetime
 import itertools
@@ -23,7 +23,7 @@ from ndgather.errors import (
 UNITS = ["D", "h", "m", "s", "ms", "us", "ns"]
 CALENDARS = ["standard", "proleptic_gregorian", "julian", "noleap", "all_leap", "360_day"]
 METHODS = [None, "nearest", "pad", "backfill"]
-DAYS = [0, 2, 3, 7]  # of the axes of time
+DAYS = [0, 2, 3, 7]  # units of time axes
 
 
 def array(labels, name="x", values=None):
@@ -32,7 +32,7 @@ def array(labels, name="x", values=None):
 
 
 def days_by_loop(day, method, tolerance=None):
-    """Search every label of an axis of days that rises: the definition."""
+    """Search every label of an ascending axis of days: the definition."""
     wanted = {
         None: [each for each in DAYS if each == day],
         "nearest": DAYS,
@@ -104,9 +104,9 @@ def test_strings_of_months_and_years_select_all_their_times(label, use_cftime):
 @pytest.mark.parametrize(
     ("label", "why"),
     [
-        (cftime.datetime(2000, 2, 1, calendar="noleap"), "times of the calendar noleap are no "),
-        (np.datetime64("2000-02-01"), "times are no "),
-        (datetime.datetime(2000, 2, 1), "times are no "),
+        (cftime.datetime(2000, 2, 1, calendar="noleap"), "times of the calendar noleap are not "),
+        (np.datetime64("2000-02-01"), "times are not "),
+        (datetime.datetime(2000, 2, 1), "times are not "),
         ("2000-02-31", "invalid day number"),
         ("now", "time data 'now' does not match format '%Y-%m-%d'"),
         (1.5, "numbers are not times of the calendar 360_day"),
@@ -134,7 +134,7 @@ def test_times_beyond_the_unit_of_the_axis(unit, far):
         with pytest.raises(LabelError, match=r"x\[0\]"):
             sel(x=labels, **options)
     np.testing.assert_array_equal(sel(x=labels, method="linear"), [np.nan, 1.0])
-    if unit == "ns":  # where in the year, nobody knows
+    if unit == "ns":  # its position in the year is undefined
         with pytest.raises(DTypeError):
             sel(x=labels, method="nearest", period={"x": "365D"})
 
@@ -154,7 +154,7 @@ def test_axes_beyond_the_unit_of_the_labels():
             sel(x=between, method=method, missing=missing)
 
 
-# By the axis: labels that are on it, and labels of other types, which are never on it.
+# By axis: labels on it, and labels of other types, which are never on it.
 TYPES = {
     "texts": (["00123", "NA"], [["NA"], np.array(["00123"], object)], [[123], [b"NA"], [1.0]]),
     "bytes": (np.array([b"AB", b"C"]), [np.array([b"C"])], [["AB"], [1]]),
@@ -237,7 +237,7 @@ def test_integers_that_floats_cannot_represent(dtype, axis):
         assert data.ndgather.sel(x=labels, method="pad").item() == axis.index(low)
 
 
-# What falls between two seconds, by the unit that can say it.
+# Times between two seconds, by the unit that can represent them.
 FINER = {
     "times": ("M8", ["2000-01-01T00:00:01", "2000-01-01T00:00:02"], "2000-01-01T00:00:01.{}"),
     "durations": ("m8", ["1s", "2s"], "00:00:01.{}"),
@@ -320,7 +320,7 @@ def test_interpolated_times_are_rounded(kind):
     assert found["v"].values.view("i8").tolist() == [10, 11, -17]
 
 
-# A part of the circle, in the order of the axis; and where the gap is.
+# A part of the circle, in the order of the axis, and the position of the gap.
 REGIONS = {
     "east of zero": [0.0, 1, 2, 3, 4],
     "across zero": [358.0, 359, 0, 1, 2],
@@ -367,7 +367,7 @@ def test_nothing_is_interpolated_across_the_gap_of_a_region(labels):
         ([0.0, 80, 160, 240], True),  # the gap is exactly 1.5 steps
         ([0.0, 79, 158, 237], False),
         ([0.0, 60, 120, 180, 240, 330], True),  # half a step
-        ([0.0, 60, 120, 180, 240, 331], None),  # shorter: windows refuse, linear does not care
+        ([0.0, 60, 120, 180, 240, 331], None),  # shorter: only windows refuse it
     ],
 )
 def test_linear_and_windows_agree_on_cyclic_axes(labels, goes_around, falling, turn):
@@ -442,7 +442,7 @@ def test_distances_to_points_do_not_wrap(dtype):
     data = xr.DataArray([[1.0, 2.0], [3.0, 4.0]], coords, ("r", "c"))
     data = data.set_xindex(["lat", "lon"], xr.indexes.NDPointIndex)
     labels = {name: xr.DataArray(np.array([60, 108], dtype), dims="p") for name in ("lat", "lon")}
-    options = {**labels, "method": "nearest", "missing": "nan"}  # 40 and 8 on both axes away
+    options = {**labels, "method": "nearest", "missing": "nan"}  # 40 and 8 away on the two axes
     near = data.ndgather.sel(**options, tolerance=11.4)
     np.testing.assert_array_equal(near, [np.nan, 2])
     np.testing.assert_array_equal(data.ndgather.sel(**options, tolerance=56.6), [2, 2])
@@ -465,10 +465,10 @@ def test_a_tolerance_with_an_index_of_points(points, limit):
     for row, column in points:
         far = [((row - y) ** 2 + (column - x) ** 2) ** 0.5 for y, x in places]
         found = int(data.ndgather.sel(lat=float(row), lon=float(column), method="nearest"))
-        assert far[found] == min(far)  # of several that are as near, any
+        assert far[found] == min(far)  # any of several equally near points
         expected.append(float(found) if min(far) <= limit else np.nan)
     options = {"lat": lat, "lon": lon, "method": "nearest", "tolerance": limit}
-    with pytest.raises(AttributeValueError, match=r"tolerance is a dict, .*allowed: one distance"):
+    with pytest.raises(AttributeValueError, match=r"tolerance is a dict, .*allowed: a single distance"):
         data.ndgather.sel(**options | {"tolerance": {"lat": limit}})
     np.testing.assert_array_equal(data.ndgather.sel(**options, missing="nan"), expected)
     if np.isnan(expected).any():

@@ -1,4 +1,4 @@
-"""Labels are found where pandas finds them, and where a plain search over the axis does."""
+"""Lookups of labels against pandas and against a plain search over the axis."""
 
 import itertools
 import math
@@ -20,7 +20,7 @@ SIZES = st.integers(0, 12)
 
 @st.composite
 def axes(draw, elements, min_size=0):
-    """Draw distinct labels that rise or fall, at equal distances or not."""
+    """Draw distinct labels, ascending or descending, equidistant or not."""
     labels = sorted(draw(st.sets(elements, min_size=min_size, max_size=12)))
     if draw(st.booleans()) and labels:
         step = draw(st.sampled_from([0.25, 1.0, 3.0]))
@@ -29,7 +29,7 @@ def axes(draw, elements, min_size=0):
 
 
 QUARTERS = st.integers(-4000, 4000).map(lambda number: number / 4)
-# Far enough apart for distances that are compared not to be equal by rounding alone.
+# Far enough apart that rounding alone does not make distances equal.
 NUMBERS = st.one_of(QUARTERS, st.floats(-1e6, 1e6, width=32).map(lambda number: round(number, 3)))
 
 
@@ -71,7 +71,7 @@ def test_floats(axis, labels, method, tolerance, data):
     assert found.tolist() == [by_loop(axis, each, method, tolerance) for each in labels]
     peer = index.get_indexer(pd.Index(labels, dtype=float), method=method, tolerance=tolerance)
     if versions.order(pd.__version__) < [3]:
-        peer[np.isnan(labels)] = -1  # it finds NaN on an axis of one label
+        peer[np.isnan(labels)] = -1  # pandas finds NaN on an axis of one label
     np.testing.assert_array_equal(found, peer, strict=True)
 
 
@@ -89,7 +89,7 @@ def test_other_types(axis_type, label_type, axis, labels, method):
     index = pd.Index(np.array(np.array(axis).astype(int)).astype(axis_type)).drop_duplicates()
     given_labels = np.array(labels, np.int64).astype(label_type)
     found = look_up("sel", "x", index, given_labels, method=method)
-    wide = index.astype("i8") if axis_type == "u2" else index  # pandas takes 0 - 1 for 65535
+    wide = index.astype("i8") if axis_type == "u2" else index  # pandas computes 0 - 1 = 65535
     peer = wide.get_indexer(pd.Index(given_labels), method=method)
     np.testing.assert_array_equal(found, peer, strict=True)
 
@@ -100,7 +100,7 @@ BORDERS = [sign * (2**bits + more) for bits in BITS for more in (-1, 0, 1) for s
 
 
 def around_borders(dtype):
-    """Return the numbers of a dtype near the borders of others, as Python has them."""
+    """Return the numbers of a dtype near the limits of other dtypes, as Python numbers."""
     if np.dtype(dtype).kind != "f":
         bounds = np.iinfo(dtype)
         return [each for each in BORDERS if bounds.min <= each <= bounds.max]
@@ -112,7 +112,7 @@ def around_borders(dtype):
 @pytest.mark.parametrize("method", [None, "nearest", "pad", "backfill"])
 @pytest.mark.parametrize("dtype", NUMBER_DTYPES)
 def test_numbers_of_other_dtypes_are_compared_exactly_or_refused(dtype, method):
-    """Refused is what float64 would round: integers of 2**53 and more beside floats."""
+    """Refuse lookups that float64 would round: integers from 2**53 on with floats."""
     axis = sorted({*around_borders(dtype)})
     exact = [Fraction(each) for each in axis]
     index = pd.Index(np.array(axis, "f8" if dtype == "f2" else dtype))
@@ -193,7 +193,7 @@ def test_many_labels_at_once(axis, method):
     index = pd.Index(axis)
     with np.errstate(all="ignore"):
         peer = index.get_indexer(pd.Index(labels), method=method)
-    peer[np.isnan(labels)] = -1  # pandas 2 takes one of the ends
+    peer[np.isnan(labels)] = -1  # pandas 2 selects one of the ends
     np.testing.assert_array_equal(look_up("sel", "x", index, labels, method=method), peer)
 
 
@@ -214,7 +214,7 @@ def test_tolerances_of_several_blocks_of_labels(period):
     np.testing.assert_array_equal(found, expected)
 
 
-# Lookups on one axis that what is kept of it must tell apart, by what differs.
+# Lookups on an axis that its cache must distinguish, by their difference.
 ONE_AXIS = {
     "numbers": (
         pd.Index([0, 90, 180, 270]),

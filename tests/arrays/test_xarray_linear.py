@@ -1,4 +1,4 @@
-"""Linear interpolation: what `interp` gives, and across the seam what plain arithmetic gives."""
+"""Linear interpolation against `interp`, and against plain arithmetic across the seam."""
 
 import tracemalloc
 import warnings
@@ -75,7 +75,7 @@ def test_linear_matches_interp(labels, order, with_gaps, memory):
     labels = {name: _of_floats(each) + off_axis for name, each in labels.items()}
     try:
         found = data.ndgather.sel(labels, method="linear", memory=memory)
-    except LabelError as error:  # of places outside that fit the other axis
+    except LabelError as error:  # labels outside that fit the other axis
         assert "swapped?" in str(error)  # noqa: PT017
         return
     assert_same(found, interp(data, labels))
@@ -177,7 +177,7 @@ RINGS = {
 
 @pytest.mark.parametrize(("axis", "labels", "expected"), RINGS.values(), ids=RINGS)
 def test_only_the_gap_of_a_region_is_not_interpolated(axis, labels, expected):
-    """Inside of its range an axis is interpolated as by xarray, and across the seam of a ring."""
+    """An axis is interpolated like in xarray within its range, and across the seam of a ring."""
     row = xr.DataArray(np.array(axis, float), {"lon": np.array(axis, float)})
     found = row.ndgather.sel(lon=labels, method="linear", period={"lon": 360})
     np.testing.assert_allclose(found, np.array(expected, float))
@@ -243,7 +243,7 @@ STACKS = {
 @pytest.mark.parametrize("chunks", STACKS)
 @pytest.mark.parametrize("format", ["zarr", "h5netcdf"])
 def test_series_stay_within_memory(format, chunks, tmp_path):
-    """If blocks can be cut between chunks, each is read once; else points go chunk by chunk."""
+    """Each chunk is read once if blocks end between chunks; otherwise, points are sorted."""
     rng = np.random.default_rng(0)
     axes = {"time": np.arange(1000), "lat": np.arange(30.0), "lon": np.arange(40.0)}
     data = xr.DataArray(rng.random(SERIES), axes, name="a").to_dataset()
@@ -262,7 +262,7 @@ def test_series_stay_within_memory(format, chunks, tmp_path):
     with xr.open_dataset(
         tmp_path / "a", engine=format, chunks=None, cache=False, **options
     ) as stored:
-        stored.a.ndgather.sel(lat=[0.5], method="linear")  # modules are imported
+        stored.a.ndgather.sel(lat=[0.5], method="linear")  # imports modules
         tracemalloc.start()
         try:
             found = stored.a.ndgather.sel(

@@ -1,4 +1,4 @@
-"""One rule for labels: axes by their meaning, longitudes that go around, errors that say why."""
+"""Axes found by their meaning, cyclic longitudes, and errors that explain why."""
 
 import re
 
@@ -37,7 +37,7 @@ GRID = np.arange(3 * 7 * 12.0).reshape(3, 7, 12)
 
 
 def grid(**ways):
-    """A grid of time, latitude and longitude, whose axes are written in some way."""
+    """A grid of time, latitude and longitude with given names and attributes of its axes."""
     dims = [ways[name][0] for name in ("time", "lat", "lon")]
     coords = {way[0]: (way[0], VALUES[name], way[1]) for name, way in ways.items()}
     return xr.DataArray(GRID, coords, dims)
@@ -49,7 +49,7 @@ DEGREES = {"lat": st.integers(-90, 90), "lon": st.integers(-180, 359)}
 
 
 def place(axis, label, period=None):
-    """The nearest label by a loop, of two the greater."""
+    """Find the nearest label with a loop, preferring the greater of two."""
     turns = (0,) if period is None else (-period, 0, period)
     distances = [(min(abs(each - label - turn) for turn in turns), -each) for each in axis]
     return distances.index(min(distances))
@@ -218,7 +218,7 @@ def test_strings_are_exact_with_every_method():
 @pytest.mark.parametrize("of_time", ["nearest", "pad", "backfill", None, "linear"])
 @pytest.mark.parametrize("of_lat", ["nearest", "pad", "backfill", None, "linear"])
 def test_a_method_for_each_axis(of_time, of_lat):
-    """Selecting along one axis after the other gives the same."""
+    """Selecting along one axis after the other yields the same result."""
     array = grid(**PLAIN).isel(longitude=3, drop=True)
     time, lat = pd.Timestamp("2020-01-02T05:00"), 20.0
     if of_time is None:

@@ -1,4 +1,4 @@
-"""DataArrays in calls whose options meet in pairs: the values of the loops, and their names."""
+"""DataArrays in calls with all pairs of options: values of the loops, and names."""
 
 from functools import partial
 
@@ -77,7 +77,7 @@ def compare(random, row, call):
 
 
 def stored(values, chunks, like):
-    """Return an array of the same names and coordinates that is read lazily from a store."""
+    """Return a lazy array with the same names and coordinates, backed by a store."""
     store = {}
     lengths = tuple(max(*sizes, 1) for sizes in chunks)
     array = zarr.create_group(store).create_array(
@@ -96,7 +96,7 @@ def stored(values, chunks, like):
 
 
 def dims_of_result(call, data, indices):
-    """Return the names of the axes of a result; those that have none are None."""
+    """Return the names of the axes of a result; None for axes without a name."""
     options, rank = call.options, call.indices.ndim
     indices = indices or (None,) * rank
     if call.scatters or call.function == "gather_elements":
@@ -113,7 +113,7 @@ def dims_of_result(call, data, indices):
 
 
 def kept_whole(call, data, elements):
-    """Return the names of the axes that a gather takes whole, whose coordinates stay."""
+    """Return the names of the axes that a gather keeps whole, with their coordinates."""
     if elements:
         axis = call.options["axis"] % len(data)
         sizes = zip(data, call.data.shape, call.indices.shape, strict=True)

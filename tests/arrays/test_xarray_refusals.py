@@ -1,4 +1,4 @@
-"""What selections refuse, and what their errors say."""
+"""Refusals of selections and their error texts."""
 
 import re
 
@@ -284,7 +284,7 @@ LATS = xr.DataArray([10.0, 30.0], dims="lon")
 ADDED = VALUES + np.pad([[1.0, 1.0], [2.0, 2.0]], ((0, 1), (0, 2)))
 TURNED = FIELD.isel(lat=[0, 2, 1])
 PARTIAL = FIELD.assign_coords(lat=[10.0, np.nan, 30.0])
-# Data, the method, its labels by name and options, and the values that are meant.
+# Data, method, labels by name, options, and the intended values.
 MEANT = {
     "a time": (HOURS, "sel", {"t": TIMES[0]}, {}, 1.0),
     "a time of datetime": (HOURS, "sel", {"t": TIMES[0].to_pydatetime()}, {}, 1.0),

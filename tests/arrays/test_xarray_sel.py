@@ -1,4 +1,4 @@
-"""Selections are what xarray selects: values, coordinates, names, dimensions and attributes."""
+"""Selections against xarray: values, coordinates, names, dimensions and attributes."""
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,7 @@ import ndgather.arrays.xarray  # noqa: F401 - registers `.ndgather`
 from ndgather.errors import AttributeValueError, LabelError, NdgatherError, ShapeError
 from tests.arrays.xarray_strategies import dataset, isel_indexers
 
-SOME = settings(max_examples=settings().max_examples // 3)  # an example makes some 20 arrays
+SOME = settings(max_examples=settings().max_examples // 3)  # an example creates some 20 arrays
 DATA = dataset()
 FALLING = dataset(descending=True)
 
@@ -239,7 +239,7 @@ def test_tuples_of_dimensions_and_data():
     labels = ("p", [15.0, -45.0])
     ours = field.ndgather.sel(lat=labels, method="linear")
     xr.testing.assert_allclose(ours, field.interp(lat=labels))
-    ours = DATA.ndgather.sel(lat=("p", [31.0, -60.0]))  # which `sel` of xarray does not take
+    ours = DATA.ndgather.sel(lat=("p", [31.0, -60.0]))  # xarray's `sel` does not support it
     xr.testing.assert_identical(ours, DATA.isel(lat=places))
 
 
@@ -268,7 +268,7 @@ def test_two_dimensional_coordinates(tmp_path, lazy):
 
 
 def grid(lon, units="degrees_east"):
-    """Return an array whose values are its longitudes."""
+    """Return an array whose values equal its longitudes."""
     lon = np.asarray(lon, float)
     return xr.DataArray(lon, {"lon": ("lon", lon, {"units": units})}, ["lon"])
 
@@ -280,7 +280,7 @@ def test_longitudes_are_cyclic_by_their_units(lon, method):
     asked = xr.DataArray([-80.0, -160.0, -20.0, 350.0, 0.0], dims="p")
     found = data.ndgather.sel(lon=asked, method=method)
     np.testing.assert_array_equal(found % 360, asked % 360)
-    # Given as text, the units say nothing else than a period would.
+    # As a string, the units have the same effect as a period.
     expected = grid(lon, "").ndgather.sel(lon=asked, method=method, period={"lon": 360})
     np.testing.assert_array_equal(found, expected)
 

@@ -1,4 +1,4 @@
-"""Selections from files: what `sel` gives of the loaded array, with touched chunks read alone."""
+"""Selections from files against loaded arrays; only touched chunks are read."""
 
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +26,7 @@ PACKED = {"dtype": "i2", "scale_factor": 0.5, "add_offset": 10.0, "_FillValue": 
 
 
 def written():
-    """Return variables that are stored in other types than they are read in."""
+    """Return variables that are stored with other dtypes than they are read with."""
     data = dataset()[["t2m", "mask", "level", "name", "seen"]].drop_vars("month")
     gaps = data.t2m.where(data.t2m % 7 != 0)
     return data.assign(t2m=gaps, plain=data.t2m.astype("f4"), big=data.level.astype(">f8"))
@@ -74,7 +74,7 @@ def assert_same(ours, theirs):
 
 
 def assert_same_isel(lazy, loaded, indexers):
-    """Raise AssertionError unless both select the same, or raise both."""
+    """Assert that both select the same, or that both raise."""
     try:
         expected = loaded.isel(indexers)
     except Exception:
@@ -115,7 +115,7 @@ def test_selections_of_selections(opened, view):
 
 @st.composite
 def parts(draw):
-    """Draw what `isel` takes to cut, turn, thin out or drop some axes."""
+    """Draw `isel` indexers that cut, reverse, thin out or drop some axes."""
     part = {}
     for name, size in SIZES.items():
         place = st.integers(-size, size - 1)
@@ -137,7 +137,7 @@ def parts(draw):
 def test_isel_of_a_part(opened, part, drawn):
     lazy, loaded = (each.isel(part) for each in opened)
     sizes = {name: size for name, size in loaded.sizes.items() if name in SIZES and size}
-    # xarray fails where a slice takes nothing of a turned axis in a file: no slices here.
+    # xarray fails for empty slices of reversed axes in files, so there are no slices here.
     indexers = {} if not sizes else drawn.draw(isel_indexers(sizes))
     indexers = {name: each for name, each in indexers.items() if not isinstance(each, slice)}
     assert_same_isel(lazy, loaded, indexers)
@@ -167,7 +167,7 @@ def test_unselected_values_are_not_kept(opened):
 
 @pytest.fixture
 def half_broken(tmp_path):
-    """Write an array of which all chunks but the first of each row are damaged."""
+    """Write an array in which all chunks except the first of each row are damaged."""
     data = xr.DataArray(
         np.arange(64.0).reshape(8, 8), dims=("y", "x"), coords={"x": np.arange(8)}, name="a"
     )
@@ -189,7 +189,7 @@ def test_chunks_without_points_are_not_read(half_broken):
     cut = lazy.isel(x=slice(1, None, -1)).ndgather.isel(y=("p", [7, 0, 7]))
     np.testing.assert_array_equal(cut, data.isel(x=[1, 0], y=[7, 0, 7]))
     assert lazy.ndgather.sel(far, missing="nan").isnull().values.tolist() == [False, True]
-    # Several chunks cannot be read; threads read them at once.
+    # Several chunks cannot be read; threads read them concurrently.
     with pytest.raises(
         NdgatherError, match=r"isel: chunk \((\d), 1\) of .*, which holds \[.*, 2:4\]"
     ):

@@ -1,4 +1,4 @@
-"""Windows around labels: what a loop over the labels cuts with `isel`, and their coordinates."""
+"""Windows around labels against a loop over the labels with `isel`."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def padded(position, size, mode):
 
 
 def by_loop(data, points, sizes, modes):
-    """Yield, point by point, what `isel` cuts; in mode fill NaN outside."""
+    """Yield the boxes that `isel` selects, point by point; NaN outside in mode fill."""
     for point in points:
         picked, inside = {}, {}
         for dim, at in point.items():
@@ -267,7 +267,7 @@ def plain(element):
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("mode", ["raise", "clip", "fill", "wrap", "edge", "reflect"])
 def test_windows_of_every_dtype(dtype, mode):
-    """Each element is one of the array, or missing as in `sel`."""
+    """Each element is an element of the array, or missing as in `sel`."""
     if np.dtype(dtype).names:
         values = np.array([(n, n / 2) for n in range(6)], dtype)
     elif np.dtype(dtype).kind == "V":

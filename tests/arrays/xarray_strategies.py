@@ -1,4 +1,4 @@
-"""Datasets and what selects from them, drawn by Hypothesis."""
+"""Hypothesis strategies for data sets and indexers."""
 
 import numpy as np
 import xarray as xr
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tools import versions
 
 SIZES = {"time": 3, "lat": 5, "lon": 4}
-# xarray 2025.11 itself fails where nothing is read of a file.
+# xarray 2025.11 itself fails if nothing is read from a file.
 LEAST = int(versions.order(xr.__version__) < [2026])
 
 
@@ -37,7 +37,7 @@ def dataset(descending=False):
 
 @st.composite
 def isel_indexers(draw, sizes=None, places=lambda size: st.integers(-size, size - 1)):
-    """Draw what `isel` takes, for some dimensions; the keys `p` and `q` are those of points."""
+    """Draw `isel` indexers for some dimensions; the keys `p` and `q` are dimensions of points."""
     sizes = sizes or SIZES
     names = draw(st.lists(st.sampled_from(sorted(sizes)), min_size=1, unique=True))
     shape = {"p": draw(st.integers(LEAST, 4)), "q": draw(st.integers(1, 3))}

@@ -1,4 +1,4 @@
-"""Arrays in memory that are read in chunks, cut anywhere: what a store does, without one."""
+"""In-memory arrays that are read in chunks of any shape, like stored arrays."""
 
 import threading
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from tests.definitions.calls import element_bytes, moves_as_bytes
 
 @dataclass
 class CutArray:
-    """A reader, which notes what is read and can be told to fail."""
+    """A reader that records its reads and can be made to fail."""
 
     values: np.ndarray
     grid: Grid

@@ -1,4 +1,4 @@
-"""Memory that is allocated holds a pattern, so that a byte that nobody filled is seen."""
+"""Fill allocated memory with a pattern, so that uninitialized bytes are detected."""
 
 import ctypes
 import mmap
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 PATTERN = 0xA5
-_M_PERTURB = -6  # of glibc: malloc fills with all bits turned, free with the byte itself
+_M_PERTURB = -6  # glibc: malloc fills with the inverted byte, free with the byte itself
 _EMPTY, _EMPTY_LIKE = np.empty, np.empty_like
 
 
@@ -28,7 +28,7 @@ class _Mapped(mmap.mmap):
 
 @contextmanager
 def foreign_memory():
-    """Let NumPy, C and C++ allocate memory that is full of the pattern."""
+    """Make NumPy, C and C++ allocate memory filled with the pattern."""
     perturb = None
     with suppress(AttributeError):
         perturb = ctypes.CDLL(None).mallopt

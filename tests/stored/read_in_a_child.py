@@ -1,7 +1,7 @@
-"""Run as a script: reads a stored array in this process, and in others that it starts.
+"""A script that reads stored arrays in this process and in processes that it starts.
 
-The arguments are the way, a folder, and kinds of stores. It prints ``done`` when every process
-had the right values; a child that hangs is killed.
+The arguments are the way, a folder and kinds of stores. The script prints ``done`` once every
+process had the right values; a child that hangs is killed.
 """
 
 import multiprocessing
@@ -119,7 +119,7 @@ def fork(array, writes):
 
 
 def fork_amid(array, writes):
-    """Forks while other threads read."""
+    """Fork while other threads read."""
     read_and_check(array)
     stop = threading.Event()
 
@@ -140,7 +140,7 @@ def fork_amid(array, writes):
 
 
 def spawn(arrays):
-    """Hands arrays to another process, as their pickles."""
+    """Send pickled arrays to another process."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         for array, writes in arrays:
             read_and_check(array, writes)
@@ -150,7 +150,7 @@ def spawn(arrays):
 
 
 def executor(arrays):
-    """Lets the processes of an executor read them."""
+    """Read arrays in the processes of an executor."""
     every = np.argwhere(np.ones(SHAPE, bool))
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         for array, _ in arrays:
@@ -160,7 +160,7 @@ def executor(arrays):
 
 
 def fork_refused(array, writes):
-    """An error in the child, which its library would have ended."""
+    """An error is raised in the child instead of a crash of the library."""
 
     def read_and_refuse(array, writes=False):
         for call in (

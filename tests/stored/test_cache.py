@@ -1,4 +1,4 @@
-"""Cached arrays against the array in memory, and what their caches hold and read."""
+"""Cached arrays against arrays in memory, and the contents and reads of their caches."""
 
 import gc
 import os
@@ -75,7 +75,7 @@ def uneven_reader(folder, data=DATA):
 
 
 class Indexable:
-    """An array that is known by its attributes alone."""
+    """An array that is recognized only by its attributes."""
 
     def __init__(self, folder, data=DATA):
         self.values, self.shape, self.dtype, self.chunks = data, data.shape, data.dtype, CHUNKS
@@ -100,7 +100,7 @@ def test_all_functions_accept_cached_arrays(store, tmp_path):
     c = ndgather.cached(store(tmp_path))
     rng = np.random.default_rng(0)
     tuples = np.stack([rng.integers(-size, size, 60) for size in DATA.shape], -1)
-    for _ in range(2):  # from the store, then from the cache
+    for _ in range(2):  # first from the store, then from the cache
         found = [
             ndgather.gather_nd(c, tuples),
             ndgather.gather_nd(c, tuples[:, :1]),
@@ -224,7 +224,7 @@ def test_each_chunk_is_decoded_once_and_calls_count_chunks():
 
 @pytest.mark.parametrize("is_regular", [True, False])
 def test_least_recently_used_chunk_is_evicted_first(is_regular):
-    cut = [(3, 3, 1), (4, 4, 1), (5, 4, 2)]  # as regular chunks but for the last axis
+    cut = [(3, 3, 1), (4, 4, 1), (5, 4, 2)]  # regular chunks, except along the last axis
     grid = Grid.regular(DATA.shape, CHUNKS) if is_regular else Grid.of_sizes(cut)
     source = CutArray(DATA, grid)
     c = ndgather.cached(source, memory=2 * CHUNK_BYTES)
@@ -240,7 +240,7 @@ def test_loops_over_slabs_decode_each_chunk_once(tmp_path, shards):
     data = np.arange(150 * 100 * 70, dtype="f4").reshape(150, 100, 70)
     chunks = (64, 64, 64)
     z = zarr.create_array(store=tmp_path / "s", data=data, chunks=chunks, shards=shards)
-    c = ndgather.cached(z, memory="8 MiB")  # the chunks that a slab over an edge touches
+    c = ndgather.cached(z, memory="8 MiB")  # the chunks touched by a slab that crosses an edge
     for row in range(0, 150, 6):
         np.testing.assert_array_equal(c[row : row + 6], data[row : row + 6])
     assert c.info().decodes == 3 * 2 * 2
@@ -440,7 +440,7 @@ def test_threads_decode_each_chunk_once():
 
 
 def drawn_call(c, rng):
-    """Make one call of some kind; return its result, and what it should be."""
+    """Make a call of some kind; return its result and the expected result."""
     shape = [max(1, size // rng.integers(1, 6)) for size in DATA.shape]
     tuples = np.stack([rng.integers(0, size, 5) for size in shape], -1)
     rows = tuples[:, 0]
@@ -515,7 +515,7 @@ def test_concurrent_scatters_and_gathers_end_with_the_values_of_the_store(tmp_pa
 def test_forked_children_start_with_empty_caches(tmp_path):
     c = ndgather.cached(sharded(tmp_path))
     np.testing.assert_array_equal(c[...], DATA)
-    c.cache._lock.acquire()  # as another thread may hold it when the process forks
+    c.cache._lock.acquire()  # another thread may hold the lock when the process forks
     child = os.fork()
     if child == 0:
         empty = c.info().chunks == c.info().bytes == 0
@@ -642,7 +642,7 @@ def test_clear_shows_a_new_shape(store, all_arrays, tmp_path):
 
 
 def appended(store, folder):
-    """Return an array, and an appending call that does not use its object."""
+    """Return an array, and a function that appends to it through another object."""
     place = str(folder / "a")
     if store == "hdf5":
         file = h5py.File(place, "w", libver="latest")

@@ -1,8 +1,8 @@
-"""Indices that change while a call runs, and `out` that shares memory with the arguments.
+"""Indices that change during a call, and `out` that shares memory with the arguments.
 
-Another thread may write into index values between any two lines of Python, and here does so at one
-line after the other. The result is that of the values before or of those after, never a mix, or an
-error of this package.
+Another thread may change index values between any two lines of Python; here this happens at one
+line after the other. The result is computed from the old or the new values, never a mix, or the
+call raises an error of this package.
 """
 
 import sys
@@ -24,14 +24,14 @@ from tests.definitions import reference
 from tests.definitions.calls import assert_same_elements
 
 PACKAGE = str(Path(ndgather.__file__).parent)
-MOST_LINES = 8  # of a call at which values are changed, of all of them as drawn
+MOST_LINES = 8  # number of lines of a call at which values are changed
 SHAPE = (6, 5)
 OBJECT = np.dtype(object)
 
 
 @contextmanager
 def at_line(number, change):
-    """Call `change` before so many lines of the package have run; yield how many did."""
+    """Call `change` after some lines of the package have run; yield the number of lines."""
     count = [0]
 
     def trace(frame, event, _):
@@ -56,7 +56,7 @@ def data_of(dtype, shape=SHAPE):
 
 
 def indices_of(shape, sizes, rng, dtype=np.int64):
-    """Return three index arrays: two that are inside, and one that is not everywhere."""
+    """Return three index arrays: two in bounds, and one partly out of bounds."""
     good, other = (rng.integers(-np.array(sizes), sizes, shape).astype(dtype) for _ in range(2))
     bad, most = other.copy(), int(np.max(sizes))
     flat, step = bad.reshape(-1), shape[-1] if (shape[-1],) == np.shape(sizes) else 1
@@ -82,7 +82,7 @@ def cached(data, _):
 
 
 PLACES = {"memory": in_memory, "zarr": in_zarr, "map": mapped, "cached": cached}
-# By name: a function of data and indices, the loops, and the shape and the sizes of the indices.
+# By name: a function of data and indices, the loops, and shape and bounds of the indices.
 GATHERS = {
     "gather_nd": (ndgather.gather_nd, reference.gather_nd, (7, 2), SHAPE),
     "rows": (ndgather.gather_nd, reference.gather_nd, (7, 1), SHAPE[:1]),
@@ -134,9 +134,9 @@ def outcome(call):
 
 
 def check(make, call, loops, values, rng):
-    """Change indices at some lines of a call, each in turn: within data, out of it, and into it.
+    """Change indices at some lines of a call: to values in bounds, out of bounds, and back.
 
-    `make` returns new arguments, the last of which are the indices; `loops` says what comes out.
+    `make` returns new arguments, the last of which are the indices; `loops` returns the result.
     """
     good, other, bad = values
     for pair in ((good, other), (good, bad), (bad, good)):
@@ -152,7 +152,7 @@ def check(make, call, loops, values, rng):
 
 
 def changed_at(number, make, call, pair):
-    """Return what a call gives whose indices are changed at a line, and how many lines it has."""
+    """Return the result of a call with indices that change at a line, and its number of lines."""
     *rest, indices = make()
     indices[...] = pair[0]
     with at_line(number, lambda: np.copyto(indices, pair[1])) as count:
@@ -208,11 +208,11 @@ def of_masked(data):
 
 
 def filled(array):
-    """Both what is shown and what is hidden, and which is which."""
+    """Visible values, hidden values and the mask."""
     return np.stack([array.data, np.ma.getmaskarray(array)])
 
 
-# Calls that are made of several, of data and indices: what they give has tests of its own.
+# Functions of data and indices that make several calls; other tests check their results.
 COMPOSED = {
     "GatherND": (operator("GatherND"), (7, 2), SHAPE),
     "Gather": (lambda data, at: operator("Gather")(data, at, axis=1), (4,), SHAPE[1:]),
@@ -279,7 +279,7 @@ def test_multi_step_calls_use_values_before_or_after_a_change(name):
 @pytest.mark.parametrize("dtype", ["f8", ">i4", "O"])
 @pytest.mark.parametrize("place", ["memory", "in place", "large", "zarr"])
 def test_scatters_use_values_before_or_after_a_change(place, dtype, reduction, init):
-    """In `large`, of which few rows are touched, other ways are gone than where all are."""
+    """`large`, with few touched rows, takes other paths than arrays with all rows touched."""
     if dtype == "O" and (reduction != "none" or place == "zarr"):
         return
     rng = np.random.default_rng()
@@ -310,7 +310,7 @@ def test_scatters_use_values_before_or_after_a_change(place, dtype, reduction, i
 
 @st.composite
 def placed(draw, memory, shape):
-    """A view of a part of one piece of memory, with any step."""
+    """A view of a part of some memory, with any step."""
     count = int(np.prod(shape))
     step = draw(st.sampled_from([1, 1, 2, -1]))
     room = max(1, count * abs(step))
@@ -328,7 +328,7 @@ SOME = settings(max_examples=max(5, settings().max_examples // 4))
 @SOME
 @given(draws=st.data())
 def test_windows_into_out_that_shares_memory(place, mode, draws):
-    """With data, with the starts, or with both; and with a fill value that nothing needs."""
+    """`out` shares memory with data, the starts or both; a fill value is not needed."""
     memory = np.arange(400)
     objects = memory.astype(object) if place == "objects" else memory
     data = draws.draw(placed(objects, (5, 4)))
@@ -366,7 +366,7 @@ def test_ranges_into_out_that_shares_memory(place, draws):
     given_starts = [draws.draw(st.integers(0, 5 - length)) for length in lengths]
     starts[...] = given_starts
     stops[...] = starts + lengths
-    if starts.tolist() != given_starts:  # they share memory, too
+    if starts.tolist() != given_starts:  # these also share memory
         return
     options = {"mode": mode}
     if mode == "fill" and draws.draw(st.booleans()):
@@ -387,7 +387,7 @@ RECORD = np.dtype([("at", "i8"), ("what", "O")])
 @pytest.mark.parametrize("kind", ["objects", "records"])
 @given(draws=st.data())
 def test_references_into_out_that_shares_memory(function, kind, draws):
-    """Objects and elements with objects; the indices may be a field of the elements of `out`."""
+    """Objects and records with objects; the indices may be a field of `out`."""
     memory = np.array([(n % 5, f"{n}") for n in range(90)], RECORD)
     indices_memory = memory["at"]
     if kind == "objects":
@@ -410,7 +410,7 @@ def test_references_into_out_that_shares_memory(function, kind, draws):
 
 
 def test_results_do_not_share_memory_with_the_cache():
-    """A caller may write into results, and into what it passed."""
+    """Callers may modify results and arguments."""
     values = np.arange(30.0).reshape(SHAPE)
     array = ndgather.cached(in_zarr(values.copy(), None))
     reads = (
@@ -441,7 +441,7 @@ def test_results_do_not_share_memory_with_the_cache():
 @pytest.mark.parametrize("layout", [{}, {"shards": (6, 6), "chunks": (3, 3)}, {"zarr_format": 2}])
 @pytest.mark.parametrize("reduction", ["none", "add", "mean"])
 def test_scatters_do_not_change_old_bytes_of_memory_stores(layout, reduction):
-    """They may be those of a copy of the store, or of somebody who reads them."""
+    """A copy of the store or a reader may share them."""
     store = zarr.storage.MemoryStore()
     values = np.arange(30.0).reshape(SHAPE)
     layout = {"chunks": (4, 3)} | layout

@@ -1,7 +1,7 @@
-"""Every two classes of calls meet: each dtype, index dtype, mode, reduction, store ... each other.
+"""All pairs of classes of calls: each dtype with each index dtype, mode, reduction, store, etc.
 
-As few calls as meet all pairs are made, with other values every day, and compared with the plain
-loops.
+A minimal set of calls that covers all pairs is made, with other values every day, and compared with
+plain loops.
 """
 
 import time
@@ -44,7 +44,7 @@ AXES = {
     "store": ("memory", "memory map", "zarr", "hdf5", "tensorstore", "dask"),
 }
 EVERYWHERE = ("bool", *INTEGERS, *FLOATS, *COMPLEX)
-# What a store has no type for is left out.
+# Omit dtypes that the store does not support.
 HELD = {
     "memory": AXES["dtype"],
     "memory map": tuple(name for name in AXES["dtype"] if name not in ("O", "T")),
@@ -56,7 +56,7 @@ HELD = {
 
 
 def is_possible(first, value, second, other):
-    """Return whether some call has both of two values of axes, in either order."""
+    """Return whether some call has both of two classes, in either order."""
     pair = {first: value, second: other}
     function, dtype = pair.get("function", ""), pair.get("dtype")
     mode, reduction = pair.get("mode"), pair.get("reduction", "none")
@@ -87,7 +87,7 @@ def pairs_of(case):
 
 
 def covering_cases(rng):
-    """Return cases that meet every pair, each begun with a pair that was not met before."""
+    """Return cases that cover every pair; each starts with a pair that was not covered before."""
     left, cases = all_pairs(), []
     while left:
         case = dict(min(left, key=str))
@@ -113,13 +113,13 @@ def dtype_of(name):
 
 
 def stored(store, values, folder):
-    """Return `values` as an array of a store in several chunks, and a function that reads it."""
+    """Return `values` as a stored array in several chunks, and a function that reads it."""
     chunks = tuple((size + 1) // 2 for size in values.shape)
     if store == "zarr":
         without_version_3 = values.dtype.kind in "SUV"
         array = zarr.create_array(
             {},
-            data=values.copy(),  # zarr writes wrong strings of an array that is read backwards
+            data=values.copy(),  # zarr writes wrong strings for arrays with negative strides
             chunks=chunks,
             zarr_format=2 if without_version_3 else 3,
             config={"write_empty_chunks": True},
@@ -146,7 +146,7 @@ def stored(store, values, folder):
 
 
 def call_of(case, random):
-    """Return a call of a case, large enough for its threads if it is in memory."""
+    """Return a call of a case; in memory it is large enough to use threads."""
     dtype, reduction = dtype_of(case["dtype"]), case["reduction"]
     limits = {
         "dtypes": [dtype],
@@ -158,14 +158,14 @@ def call_of(case, random):
     if case["store"] == "memory" and case["threads"] > 1 and known:
         skew = random.choice(list(SKEWS))
         return draw_call(random, case["function"], Size.LARGE, skew=skew, **limits)
-    while True:  # a layout that repeats elements may put an index out of bounds
+    while True:  # in a layout with repeated elements, an index may be out of bounds
         call = draw_call(random, case["function"], flavours=["value"], **limits)
         if call.data.ndim and not bad_entries(call):
             return call
 
 
 def check(case, random, folder):
-    """Make a call of a case and compare."""
+    """Make a call of a case and compare its result."""
     call = call_of(case, random)
     same = assert_same_numbers if call.computes else assert_same_elements
     if call.indices.size > 10_000:

@@ -1,4 +1,4 @@
-"""Gathers of stored arrays against plain loops, and errors against those of arrays in memory."""
+"""Gathers from stored arrays against plain loops, and errors against arrays in memory."""
 
 import math
 from random import Random
@@ -36,13 +36,13 @@ from tests.definitions.draws import (
 from tests.definitions.environments import environment
 from tests.stored.cut_array import CutArray
 
-# Types that zarr stores: no long double, no second type of 64-bit integers.
+# Dtypes that zarr supports: no long double, no second 64-bit integer type.
 IN_ZARR = [each for each in NUMBER_DTYPES if each.char not in "gGqQ"]
 
 
 @st.composite
 def grids(draw, shape):
-    """Draw where an array is cut: regularly, or anywhere."""
+    """Draw the chunks of an array, regular or not."""
     if draw(st.booleans()):
         return Grid.regular(shape, [draw(st.integers(1, 5)) for _ in shape])
     cuts = [
@@ -86,7 +86,7 @@ def test_gathers_match_the_definition(function, data):
 
 @pytest.mark.parametrize("function", ["gather_nd", "gather_elements", "gather"])
 def test_several_blocks_of_points(function):
-    """More points than are sorted at once, each of the 16 blocks by itself."""
+    """So many points that they are sorted in 16 blocks."""
     rng = np.random.default_rng(3)
     data = rng.integers(0, 2**31, (70, 60, 50), np.int32)
     shape = {"gather_nd": (600_000, 3), "gather": (7, 40_000), "gather_elements": (70, 5000, 2)}
@@ -108,12 +108,12 @@ FUNCTIONS = ("gather_nd", "gather_elements", "gather", "gather_windows", "gather
 SCATTERS = ("scatter_nd", "scatter_elements")
 BORDERS = max(
     50, settings.default.max_examples // 2
-)  # calls of each function, of some milliseconds
+)  # calls of each function, a few milliseconds each
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_gathers_at_size_thresholds(function, draws):
-    """The first call plans its points by chunks; later ones look them up in chunks in memory."""
+    """The first call plans its points; later calls look them up in cached chunks."""
     for _ in range(BORDERS):
         seed = draws.getrandbits(64)
         random = Random(seed)
@@ -143,7 +143,7 @@ def test_scatters_at_size_thresholds(function, draws):
         )
         chunks = draw_chunk_shape(random, call.data.shape, 12)
         try:
-            # A chunk of -0.0 is not one of 0.
+            # A chunk of -0.0 differs from a chunk of 0.
             options = {"compressors": None, "config": {"write_empty_chunks": True}}
             stored = zarr.create_array({}, data=call.data.copy(), chunks=chunks, **options)
             with threads(random.choice((1, 2, 5))):
@@ -165,10 +165,10 @@ def test_chunks_of_any_length():
 
 
 def test_positions_beyond_32_bits():
-    """The last of 2**32 and some points: the memory of the others is only asked for."""
+    """More than 2**32 points; the memory of most of them is allocated but never touched."""
     first, count = 2**32, 1000
     length = first + count
-    block = 2**20  # a point beyond 2**32 is the first of a block
+    block = 2**20  # a point beyond 2**32 begins a block
     try:
         indices = np.zeros((length, 1), np.int32)
         local, positions = np.empty(length, np.uint32), np.empty(length, np.uint32)
@@ -190,7 +190,7 @@ def test_positions_beyond_32_bits():
 
 
 def test_grids_are_not_materialized():
-    """A grid of 2**62 chunks, on axes beyond int32: only what is touched takes memory."""
+    """A grid of 2**62 chunks on axes beyond int32; only touched chunks take memory."""
     shape = (2**40, 2**22)
     indices = np.array([[2**40 - 1, 5], [7, -1], [2**33, 2**21]])
     for chunk in ((1, 1), (2**40, 2**22), (3, 5)):
@@ -203,7 +203,7 @@ def test_grids_are_not_materialized():
 
 
 class _Ones:
-    """A reader of an array that nobody could hold."""
+    """A reader of an array far larger than memory."""
 
     name, dtype, chunk_bytes, stored_bytes, in_flight = "ones", np.dtype(np.int8), 1, 1, 1
 
@@ -250,7 +250,7 @@ def test_points_of_groups_are_in_order():
 @pytest.mark.parametrize("function", ["gather_nd", "gather_elements", "gather"])
 @given(data=st.data())
 def test_cached_arrays_match_the_definition_repeatedly(function, data):
-    """Points are looked up in the chunks that are in memory, some of which are dropped."""
+    """Points are looked up in cached chunks while some chunks are evicted."""
     call = data.draw(strategies.calls(function, dtypes=[np.dtype(char) for char in "bhid"]))
     array = CutArray(call.data, data.draw(grids(call.data.shape)))
     cached = ndgather.cached(array, memory=data.draw(st.sampled_from(("64 KiB", "1 MiB"))))

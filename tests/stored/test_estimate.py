@@ -1,4 +1,4 @@
-"""What a call would read and take, as `estimate` says it: nothing of the array is read."""
+"""The reads and the memory that `estimate` predicts without reading the array."""
 
 import h5py
 import numpy as np
@@ -48,7 +48,7 @@ def test_estimates_of_windows():
 
 @pytest.mark.parametrize("kind", ["nd", "elements"])
 def test_memory_includes_results_but_not_updates(kind):
-    """Where both read the same, a scatter takes as much less as the result of the gather."""
+    """For equal reads, a scatter needs less memory than a gather, by the size of the result."""
     z = zarr.create_array(store={}, data=DATA, chunks=(10, 10))
     indices = np.zeros((500, 2) if kind == "nd" else (40, 50), int)
     gathered, scattered = (estimate(f"{each}_{kind}", z, indices) for each in ("gather", "scatter"))
@@ -90,7 +90,7 @@ def test_stored_bytes_match_the_store(tmp_path):
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_memory_maps_are_counted_in_pages(tmp_path, order):
     mapped = np.memmap(tmp_path / "a", np.int32, "w+", shape=(3000, 3000), order=order)
-    points = [[0, 0], [0, 1023], [0, 1024], [2999, 2999]]  # three pages, if rows lie together
+    points = [[0, 0], [0, 1023], [0, 1024], [2999, 2999]]  # three pages if rows are contiguous
     found = estimate("gather_nd", mapped, points if order == "C" else np.flip(points, 1))
     assert (found.points, found.chunks) == (4, 3)
     assert found.stored_is_known
@@ -118,7 +118,7 @@ def one_thread():
 
 @pytest.mark.usefixtures("one_thread")
 def test_terms_of_the_memory():
-    """Eight bytes for a point and its bytes of the result; a stored chunk for a read in flight."""
+    """Eight bytes per point, the result, and a stored chunk per read in flight."""
     kept = {"shape": (640,), "chunks": (10,), "dtype": "f4"}
     near = zarr.create_array(store={}, **kept)
     far = zarr.create_array(zarr.storage.ObjectStore(obstore.store.MemoryStore()), **kept)

@@ -1,4 +1,4 @@
-"""Stored arrays read by the workers of an executor: threads, processes that are spawned, killed."""
+"""Stored arrays read by the workers of executors: threads, spawned processes, killed processes."""
 
 import multiprocessing
 import os
@@ -27,7 +27,7 @@ DATA = np.arange(np.prod(SHAPE), dtype=np.float32).reshape(SHAPE)
 
 
 class Pickling(futures.Executor):
-    """Runs each task where it is submitted, through pickles as a process would get it."""
+    """Runs each task immediately, after pickling it as for a process."""
 
     def __init__(self, protocol=None):
         self.protocol = protocol
@@ -45,7 +45,7 @@ class Pickling(futures.Executor):
 
 
 class Sharing(futures.Executor):
-    """Hands the memory of arrays on beside pickles: read-only, and at an odd address."""
+    """Passes array memory out of band: read-only and misaligned."""
 
     def submit(self, function, /, *arguments):
         run, given = self.moved((function, arguments))
@@ -113,7 +113,7 @@ def test_workers_match_calls_in_memory(stored, call, memory):
 
 
 def test_several_blocks_of_points(stored):
-    """Positions are counted from the first point of all, not of its block of 262,144."""
+    """Positions count from the first point of the call, not of the block of 262,144."""
     indices = points(300_000)
     result = ndgather.gather_nd(stored, indices, executor=Pickling())
     np.testing.assert_array_equal(result, DATA[tuple(indices.T)], strict=True)
@@ -159,7 +159,7 @@ EXECUTORS = {
 
 
 def in_other_byte_order(kind, dtype, folder):
-    """An array whose elements are not in the byte order of this machine."""
+    """An array in foreign byte order."""
     values = (DATA % 1000).astype(dtype)
     if kind == "hdf5":
         with h5py.File(folder / "a.h5", "w") as file:
@@ -171,13 +171,13 @@ def in_other_byte_order(kind, dtype, folder):
 
 @pytest.mark.parametrize("dtype", [">i4", ">f8", ">M8[s]"])
 def test_results_keep_their_byte_order(tmp_path, dtype):
-    """Old pickles of arrays turn them to the order of the machine that reads them."""
+    """Old pickle protocols convert arrays to native byte order."""
     array, values = in_other_byte_order("zarr", dtype, tmp_path)
     native = values.astype(values.dtype.newbyteorder("="))
     with h5py_of(tmp_path, values) as dataset:
         for name, call in CALLS.items():
             if dtype == ">M8[s]" and name in ("filled", "windows that stick out"):
-                continue  # there is no such number
+                continue  # the fill value is a number
             expected = call(native).astype(values.dtype)
             for store in (array, dataset):
                 for executor in EXECUTORS.values() if store is not None else ():
@@ -188,7 +188,7 @@ def test_results_keep_their_byte_order(tmp_path, dtype):
 
 @contextmanager
 def h5py_of(folder, values):
-    """Yield a dataset of HDF5, which has no times."""
+    """Yield an HDF5 dataset, unless it would need times."""
     if values.dtype.kind == "M":
         yield None
         return
@@ -236,7 +236,7 @@ def test_tasks_are_compact(stored):
     count, executor = 400_000, Pickling()
     ndgather.gather_nd(stored, points(count), executor=executor)
     assert executor.returned < 4.2 * count  # the values
-    assert executor.sent < 4 * count + 4000 * executor.tasks  # the array is sent by its name
+    assert executor.sent < 4 * count + 4000 * executor.tasks  # the array is sent as its path
     assert executor.tasks >= 64
 
 
@@ -276,7 +276,7 @@ def test_shut_down_executors_raise(stored):
 
 
 class Giving(futures.Executor):
-    """Does no task, and gives something for each."""
+    """Runs no task and returns an arbitrary result for each."""
 
     def __init__(self, given):
         self.given = given
@@ -329,7 +329,7 @@ def test_killed_workers_raise_and_leave_nothing(tmp_path):
 
 
 def test_errors_leave_no_task_behind(stored):
-    """What has not begun is cancelled, so that the executor is free again."""
+    """Tasks that have not started are canceled, so the executor is free again."""
     started = []
 
     class Slow(futures.ThreadPoolExecutor):
@@ -376,7 +376,7 @@ def test_mpi_processes_read(tmp_path):
 
 
 class Ray:
-    """Hands tasks to ray."""
+    """Submits tasks to ray."""
 
     def __init__(self, ray):
         self.ray = ray
@@ -407,7 +407,7 @@ def test_ray_workers_read(tmp_path):
 
 
 class Late(futures.Executor):
-    """Runs the tasks that wait when no other has come for some time, and counts them."""
+    """Runs and counts waiting tasks once no new task has arrived for some time."""
 
     def __init__(self):
         self.most = self.tasks = 0
@@ -442,7 +442,7 @@ class Late(futures.Executor):
 
 @pytest.mark.parametrize(("memory", "at_once"), [(800, 1), (1599, 1), (1600, 2), (2400, 3), (1, 1)])
 def test_memory_limits_bytes_in_transit(memory, at_once):
-    """A task here sends 4 bytes a point, and returns as much: 800 bytes for the 100 of a chunk."""
+    """A task transfers 8 bytes per point: 800 bytes for the 100 points of a chunk."""
     values = np.arange(1000, dtype="i4").reshape(10, 100)
     array = zarr.create_array({}, data=values, chunks=(1, 100))
     every = np.indices(values.shape).reshape(2, -1).T.copy()

@@ -1,4 +1,4 @@
-"""Gathers of stored arrays against the same call in memory."""
+"""Gathers from stored arrays against the same calls in memory."""
 
 import numpy as np
 import pytest

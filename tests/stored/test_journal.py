@@ -1,4 +1,4 @@
-"""Journals: a scatter that was killed goes on, and every update counts once."""
+"""Journals: a killed scatter is resumed, and every update counts once."""
 
 import json
 import os
@@ -19,8 +19,8 @@ from ndgather.stored import cached, journal
 SHAPE, CHUNKS = (40, 30), (10, 10)
 COUNT = 500
 
-# Every forked process makes two scatters within a journal, and is killed at one of its events: the
-# writes of the journal, and what comes before and after each object that the store replaces.
+# Each forked process makes two scatters within a journal and is killed at one of its events: the
+# writes of the journal, and before and after each object that the store replaces.
 KILLED = """
 import json, os, signal, sys
 import numpy as np, zarr
@@ -83,7 +83,7 @@ def make(path, shards=None):
 
 
 def calls(array):
-    """Two additions that would show if they were made twice or left out."""
+    """Two additions that reveal if they were made twice or omitted."""
     rng = np.random.default_rng(1)
     for _ in range(2):
         indices = np.stack([rng.integers(0, size, COUNT) for size in SHAPE], -1)
@@ -115,7 +115,7 @@ def test_additions_killed_twice_count_once(shards, places, tmp_path):
 
 
 class Full(zarr.storage.LocalStore):
-    """A store whose writes fail after some."""
+    """A store whose writes fail after a while."""
 
     left = 0
 
@@ -192,7 +192,7 @@ def test_tensorstore(tmp_path):
 
 
 def interrupted(array, log):
-    """Add 1 to two chunks, and forget that the second one is done."""
+    """Add 1 to two chunks and forget that the second is finished."""
     with journal(log):
         ndgather.scatter_nd(array, [[3, 4], [33, 4]], [1, 1], reduction="add", out=array)
     lines = log.read_text().splitlines()
@@ -210,7 +210,7 @@ def test_interrupted_chunks_are_recognized_by_their_values(tmp_path):
     log.unlink()
     array[...] = before
     interrupted(array, log)
-    array[30:40] = before[30:40]  # as if the process had ended before it was written
+    array[30:40] = before[30:40]  # as if the process had been killed before writing it
     with journal(log):
         ndgather.scatter_nd(array, [[3, 4], [33, 4]], [1, 1], reduction="add", out=array)
     np.testing.assert_array_equal(array[...], after)
@@ -226,7 +226,7 @@ def test_interrupted_chunks_are_recognized_by_their_values(tmp_path):
 
 
 def test_journals_may_end_within_any_line(tmp_path):
-    """As the process may: the chunk was replaced if the line before that is whole."""
+    """As after a kill: the chunk was replaced if the previous line is complete."""
     array, log = make(tmp_path / "a.zarr"), tmp_path / "log"
     before = array[...]
 
@@ -290,7 +290,7 @@ def test_refusals(tmp_path):
 
 CALL = {"indices": [[3, 4]], "updates": [5], "reduction": "add"}
 OF_ELEMENTS = {"indices": [[3]], "updates": [[5]], "axis": 1, "reduction": "add"}
-COLUMN = {"indices": [[3], [4]], "updates": [[5], [6]]}  # the same bytes as those of one row
+COLUMN = {"indices": [[3], [4]], "updates": [[5], [6]]}  # the same bytes as one row
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,7 @@ COLUMN = {"indices": [[3], [4]], "updates": [[5], [6]]}  # the same bytes as tho
     ],
 )
 def test_other_options_are_another_call(call, other, tmp_path):
-    """Else chunks that the first call has replaced would be left as they are."""
+    """Otherwise chunks that the first call replaced would be skipped."""
     array, log = make(tmp_path / "a.zarr"), tmp_path / "log"
 
     def scatter(call):
@@ -354,7 +354,7 @@ def test_another_array_at_the_same_path_is_another_call(tmp_path, other):
 
 
 def test_variable_size_elements_are_refused(tmp_path):
-    """Their bytes in memory are addresses, which differ in every process."""
+    """Their bytes in memory are addresses, which differ between processes."""
     names = np.array(["a", "b", "c"], np.dtypes.StringDType())
     array = zarr.create_array(tmp_path / "a.zarr", data=names, chunks=(2,))
     with refused(r"data\.dtype = StringDType.* cannot be used"), journal(tmp_path / "log"):
@@ -423,7 +423,7 @@ assert (counts[:] == 1).all()
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
 def test_full_disks_raise_and_name_the_journal(tmp_path):
-    """The limit of the size of a file stands for the disk: chunks are smaller than it."""
+    """A limit on file sizes simulates a full disk; chunks are smaller."""
     log = str(tmp_path / "log")
     words = [sys.executable, "-c", ON_A_FULL_DISK, str(tmp_path / "counts.zarr"), log]
     done = subprocess.run(words, check=True, capture_output=True, text=True)

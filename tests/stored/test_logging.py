@@ -1,4 +1,4 @@
-"""What is logged of calls on stored arrays."""
+"""Log messages of calls on stored arrays."""
 
 import logging
 

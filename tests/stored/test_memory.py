@@ -1,4 +1,4 @@
-"""Calls in a process that may not hold the array: RLIMIT_DATA lies far below its size."""
+"""Calls in a process with an RLIMIT_DATA far below the size of the array."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("h5py")  # of programs in other processes
 pytest.importorskip("zarr")  # of programs in other processes
 
-# Arrays of 8 GiB of which twelve chunks are written: what is not there takes no time to make.
+# Arrays of 8 GiB with only twelve chunks written, so that creating them is fast.
 CHILD = """
 import resource
 import sys

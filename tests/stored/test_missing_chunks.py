@@ -1,4 +1,4 @@
-"""A chunk that does not exist holds the fill value, or is an error in `missing_chunks("raise")`."""
+"""Missing chunks are filled, or raise within `missing_chunks("raise")`."""
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +16,7 @@ from ndgather.stored.chunks import Buffers
 from ndgather.stored.zarr import ZarrReader
 
 SHAPE = (8, 12)
-# zarr warns of texts of bytes, which it alone reads.
+# zarr warns about byte strings, which only zarr supports.
 pytestmark = pytest.mark.filterwarnings("ignore:The data type")
 
 LAYOUTS = {
@@ -26,7 +26,7 @@ LAYOUTS = {
     "a shard that is not there": {"chunks": (2, 3), "shards": (4, 6)},
     "read by zarr": {"zarr_format": 2, "chunks": (4, 6), "dtype": "S4"},
     "a shard read by zarr": {"chunks": (2, 3), "shards": (4, 6), "dtype": "S4"},
-    # Whose store says that what is missing has 0 bytes.
+    # The store reports missing objects with a size of 0.
     "icechunk": {"chunks": (4, 6)},
     "icechunk, read by zarr": {"chunks": (4, 6), "dtype": "S4"},
 }
@@ -41,7 +41,7 @@ HDF5 = {
 
 @pytest.fixture(params=[*LAYOUTS, *HDF5])
 def half(request, tmp_path):
-    """Return an array of which only the part [0:4, 0:6] was written, if it has parts."""
+    """Return an array of which only [0:4, 0:6] was written, if the store supports that."""
     if request.param in HDF5:
         block = {"userblock_size": 512} if "user block" in request.param else {}
         file = h5py.File(tmp_path / "a.h5", "w", **block)
@@ -97,7 +97,7 @@ def test_executors_and_pickled_readers(tmp_path):
 
 @pytest.mark.parametrize("dtype", ["M8[s]", "M8[ns]", "m8[ms]", "f4", "i2", "?", "c8", "S3", "u1"])
 def test_zarr_2_without_a_fill_value(dtype):
-    """A chunk holds what zarr has there: of times no time."""
+    """A chunk is filled as by zarr, with NaT for times."""
     stored = zarr.create_array(
         {}, shape=(4,), chunks=(2,), dtype=dtype, zarr_format=2, fill_value=None
     )
@@ -110,7 +110,7 @@ def test_zarr_2_without_a_fill_value(dtype):
 
 
 def test_virtual_datasets_are_refused(tmp_path):
-    """HDF5 fills what sources do not have, and does not say so."""
+    """HDF5 silently fills parts that are missing from the sources."""
     layout = h5py.VirtualLayout((8,), "f4")
     layout[:4] = h5py.VirtualSource("there.h5", "a", (4,))
     layout[4:] = h5py.VirtualSource("gone.h5", "a", (4,))

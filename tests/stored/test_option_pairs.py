@@ -1,4 +1,4 @@
-"""Stores, chunks, layouts and the options of a call meet in pairs; the result is the definition."""
+"""All pairs of stores, chunks, layouts and options, against the definition."""
 
 import uuid
 from dataclasses import replace
@@ -18,7 +18,7 @@ from tests.definitions.draws import SCATTERS
 
 
 def in_zarr(data, chunks, shards=None, version=3):
-    # zarr leaves out chunks that equal the fill value, and takes complex -0 for 0 there.
+    # zarr omits chunks that equal the fill value, and ignores the sign of complex zeros there.
     config = {"write_empty_chunks": True}
     layout = {"chunks": chunks or "auto", "shards": shards, "zarr_format": version}
     return zarr.create_array({}, data=data.copy(), config=config, **layout)
@@ -72,7 +72,7 @@ def test_pairs_of_options_match_the_definition(function, draws):
 
 def compare(random, row, call):
     chunks = tuple(max(*sizes, 1) for sizes in chunks_of(random, call.data.shape, row["chunks"]))
-    if row["store"] == "tensorstore":  # whose numbers are in native byte order
+    if row["store"] == "tensorstore":  # in native byte order
         data, updates = (
             None if each is None else each.astype(each.dtype.newbyteorder("="))
             for each in (call.data, call.updates)

@@ -1,6 +1,6 @@
-"""Stored arrays in processes that are forked and spawned, whatever was read before.
+"""Stored arrays in forked and spawned processes, after earlier reads.
 
-Each test is a process of its own, which is killed if it hangs.
+Each test runs in its own process, which is killed if it hangs.
 """
 
 import subprocess
@@ -49,5 +49,5 @@ def test_spawning_executors(tmp_path):
 
 @needs_fork
 def test_tensorstore_is_refused_in_forked_children(tmp_path):
-    """It ends a process that was forked after it had started its threads."""
+    """It would crash a process that was forked after its threads were started."""
     check("fork_refused", tmp_path, "tensorstore")

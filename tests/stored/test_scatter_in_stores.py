@@ -1,4 +1,4 @@
-"""Scatters into other stores than zarr's, and ones that are broken off."""
+"""Scatters into stores other than zarr, and interrupted scatters."""
 
 import re
 import subprocess
@@ -126,7 +126,7 @@ def test_ctrl_c_leaves_whole_chunks_and_reports_them(tmp_path):
         check=True,
     )
     said, total = done.stdout.splitlines()
-    assert int(total) in (32, 48, 64)  # the worker goes on until the signal arrives
+    assert int(total) in (32, 48, 64)  # the worker continues until the signal arrives
     assert f"{int(total) // 16} of the 4 updated chunks" in said
 
 
@@ -148,7 +148,7 @@ def test_uncommitted_sessions_leave_nothing():
 
 
 def test_full_disk(tmp_path):
-    """The error says so; chunks are the old ones or the new ones."""
+    """The error reports it; each chunk has its old or its new values."""
     data = np.zeros((40, 64), "f8")
     stored = zarr.create_array(tmp_path / "a.zarr", data=data, chunks=(10, 64), compressors=None)
     code = FULL_DISK.format(path=str(tmp_path / "a.zarr"))
@@ -160,7 +160,7 @@ def test_full_disk(tmp_path):
     np.testing.assert_array_equal(stored[...], data)
 
 
-# No file may grow beyond 1000 bytes: as on a full disk, a write ends with an error of the system.
+# No file may exceed 1000 bytes: like on a full disk, a write fails with a system error.
 FULL_DISK = """
 import resource, signal
 import numpy as np, zarr, ndgather
@@ -299,7 +299,7 @@ LOSSY = {
 @pytest.mark.filterwarnings("ignore:Numcodecs codecs are not in the Zarr version 3")
 @pytest.mark.parametrize("kind", LOSSY)
 def test_lossy_arrays_are_refused(kind, tmp_path):
-    """What a filter makes of the other elements of a chunk, nobody has asked for."""
+    """A lossy filter would change other elements of a chunk."""
     stored = LOSSY[kind](tmp_path / "a")
     before = np.array(stored)
     indices, updates = np.zeros((1, before.ndim), int), before.reshape(-1)[:1]

@@ -1,4 +1,4 @@
-"""Ranges of stored arrays: what the plain loops say, and each touched chunk is read once."""
+"""Ranges of stored arrays against plain loops; each touched chunk is read once."""
 
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
@@ -25,7 +25,7 @@ DTYPES = ("?", "i1", ">i4", "f4", "c16", "M8[s]")
 
 @st.composite
 def calls(draw, modes=("raise", "wrap", "clip", "fill")):
-    """An array, starts, stops and options."""
+    """Draw an array, starts, stops and options."""
     mode = draw(st.sampled_from(modes))
     shape = tuple(draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))
     axis = draw(st.integers(0, len(shape) - 1))
@@ -156,7 +156,7 @@ def test_estimate():
 
 def test_subclasses_of_memory_maps(tmp_path):
     class Mapped(np.memmap):
-        """A subclass is a stored array as well."""
+        """Subclasses of memory maps are stored arrays too."""
 
     np.arange(20.0).tofile(tmp_path / "data")
     mapped = Mapped(tmp_path / "data", np.float64, "r", shape=(20,))

@@ -1,4 +1,4 @@
-"""Scatters into stored arrays: what the plain loops say, to the last bit, in place only."""
+"""Scatters into stored arrays against plain loops, bit for bit."""
 
 import re
 import threading
@@ -31,19 +31,19 @@ from tests.definitions.calls import (
 from tests.definitions.draws import NUMBER_DTYPES
 from tests.definitions.strategies import calls
 
-# Types that zarr stores: no long double, no second type of 64-bit integers.
+# Dtypes that zarr supports: no long double, no second 64-bit integer type.
 DTYPES = [each for each in NUMBER_DTYPES if each.char not in "gGqQ"]
 REDUCTIONS = ("none", "add", "sub", "mul", "min", "max", "mean")
 FUNCTIONS = ("scatter_nd", "scatter_elements")
 
 
 def stored_as(data, draws):
-    """A zarr array of any chunks, and sometimes shards, that holds `data`."""
+    """Store `data` in a zarr array with any chunks and sometimes shards."""
     chunks = tuple(draws.draw(st.integers(1, max(1, size))) for size in data.shape)
     shards = None
     if chunks and draws.draw(st.booleans()):
         shards = tuple(each * draws.draw(st.integers(1, 3)) for each in chunks)
-    # zarr leaves out chunks that equal the fill value, and takes complex -0 for 0 there.
+    # zarr omits chunks that equal the fill value, and ignores the sign of complex zeros there.
     config = {"write_empty_chunks": True}
     return zarr.create_array(
         {}, data=data.copy(), chunks=chunks or "auto", shards=shards, config=config
@@ -119,14 +119,14 @@ def test_shards_are_replaced_as_a_whole():
 
 @dataclass(frozen=True)
 class Fails:
-    """A store of a user that fails: it reads or writes so many chunks, and then no more."""
+    """A user's store that fails after some reads or writes of chunks."""
 
     chunks: int
     reading: bool
 
 
 class FailingStore(zarr.storage.MemoryStore):
-    """Fails to read or to write the objects of chunks once a number of them is done."""
+    """Fails to read or write chunks after some of them have succeeded."""
 
     fails = None
 
@@ -243,7 +243,7 @@ def processes():
 
 
 class Now:
-    """Does each task twice, as an executor may that has lost a worker."""
+    """Runs each task twice, as an executor may do after losing a worker."""
 
     def submit(self, function, *arguments):
         future = Future()
@@ -258,7 +258,7 @@ class Now:
 @pytest.mark.parametrize("use_init_val", [True, False])
 @pytest.mark.parametrize("dtype", ["f8", ">f8", "f4", "i4", "i8", "u1", "f2", "c16"])
 def test_means_stay_within_their_minimum_memory(dtype, use_init_val, tmp_path):
-    """Every element of a chunk is updated; and it asks for no more than twice what it takes."""
+    """Every element of a chunk is updated, and the minimum is at most twice the memory used."""
     count = 2**20
     options = {"zarr_format": 2, "compressors": None, "dtype": dtype}
     array = zarr.create_array(tmp_path, shape=(2, count), chunks=(1, count), **options)
@@ -277,7 +277,7 @@ def test_means_stay_within_their_minimum_memory(dtype, use_init_val, tmp_path):
     threads = ndgather.get_num_threads()
     ndgather.set_num_threads(1)
     try:
-        scatter(least)  # modules are imported, and memory that stays is allocated
+        scatter(least)  # imports modules and allocates memory that is kept
         tracemalloc.start()
         before, _ = tracemalloc.get_traced_memory()
         scatter(least)
@@ -294,7 +294,7 @@ def test_means_stay_within_their_minimum_memory(dtype, use_init_val, tmp_path):
 @pytest.mark.parametrize("executor", [None, Now()])
 @pytest.mark.parametrize("reduction", ["add", "mean"])
 def test_sums_without_a_zero_start_from_the_first_update(reduction, executor):
-    """As it does in memory: float8_e8m0fnu has the powers of 2 alone."""
+    """As in memory: float8_e8m0fnu only represents powers of 2."""
     dtype = getattr(tensorstore, "float8_e8m0fnu", None)
     if dtype is None:
         pytest.skip("this version of tensorstore has no float8_e8m0fnu")

@@ -1,4 +1,4 @@
-"""Windows of stored arrays: what the plain loops say, whatever the chunks are."""
+"""Windows of stored arrays with any chunks, against plain loops."""
 
 import itertools
 
@@ -22,7 +22,7 @@ DTYPES = ("?", "i1", "u2", ">i4", "f4", "f8", "c16", "M8[s]")
 
 @st.composite
 def calls(draw):
-    """An array, starts, the shape of a window and options; some windows stick out."""
+    """Draw an array, starts, a window shape and options; some windows extend past an end."""
     shape = tuple(draw(st.lists(st.integers(0, 9), min_size=1, max_size=3)))
     depth = draw(st.integers(0, len(shape)))
     mode = draw(st.sampled_from(MODES))
@@ -31,7 +31,7 @@ def calls(draw):
         modes = [draw(st.sampled_from(MODES)) for _ in range(depth)]
         mode = ",".join(modes)
     inside = ("raise", "clip")
-    window = tuple(  # only mode fill takes windows that are longer than an empty axis
+    window = tuple(  # only mode fill supports windows longer than an empty axis
         draw(st.integers(0, size + 3 * (each == "fill" or (size > 0 and each not in inside))))
         for size, each in zip(shape, modes, strict=False)
     )
@@ -92,7 +92,7 @@ def test_each_touched_chunk_of_any_grid_is_read_once(call, draws):
 
 
 def touched(data, starts, window, mode, grid):
-    """The chunks that the elements of the windows lie in, element by element."""
+    """Return the chunks that contain elements of the windows, element by element."""
     owner = np.zeros(data.shape, int)
     chunks = list(np.ndindex(*grid.counts))
     for number, chunk in enumerate(chunks):
@@ -130,7 +130,7 @@ def test_invalid_windows_are_refused_before_reads():
 
 @pytest.mark.parametrize("mode", ["raise", "fill"])
 def test_many_small_windows_need_few_moves(mode):
-    """Twenty thousand windows of 3 x 3, moved from 16 chunks, in far less than a loop takes."""
+    """Twenty thousand windows of 3 x 3 from 16 chunks take far less time than a loop."""
     data = np.random.default_rng(0).standard_normal((200, 200))
     starts = np.random.default_rng(1).integers(-2 if mode == "fill" else 0, 198, (20_000, 2))
     stored = zarr.create_array({}, data=data, chunks=(50, 50))

@@ -1,4 +1,4 @@
-"""The walk over chunks: errors, limits, progress, interrupts; no thread is ever left."""
+"""The walk over chunks: errors, limits, progress, interrupts; no thread keeps running."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ EVERY = np.argwhere(DATA >= 0)
 
 @pytest.fixture(autouse=True)
 def no_thread_is_left():
-    yield  # zarr and tqdm keep threads of their own
+    yield  # zarr and tqdm keep their own threads
     assert not [each for each in threading.enumerate() if each.name.startswith("ndgather")]
 
 
@@ -157,7 +157,7 @@ def test_reads_overlap_up_to_the_limit(threads, in_flight):
 
 @pytest.mark.parametrize("lengths", [p for n in range(1, 5) for p in product((1, 2, 3), repeat=n)])
 def test_irregular_chunks_hold_their_part_of_the_axis(lengths):
-    """The last one may also be the longest."""
+    """The last chunk may also be the longest."""
     size = sum(lengths)
     grid = Grid.of_sizes([lengths])
     ends = [sum(lengths[: n + 1]) for n in range(len(lengths))]
@@ -285,7 +285,7 @@ def test_ctrl_c_ends_the_walk():
 
 @pytest.mark.parametrize("workers", [None, 2])
 def test_ctrl_c_before_a_wait_ends_the_walk(workers):
-    """Another thread gets the signal: like one just before the wait, it wakes no caller."""
+    """Another thread receives the signal, so the caller does not wake up."""
     ended = threading.Event()
 
     class Endless(CutArray):

@@ -1,4 +1,4 @@
-"""Stored arrays of every kind, made of an array in memory."""
+"""Stored arrays of every kind with the values of an array in memory."""
 
 import uuid
 
@@ -49,7 +49,7 @@ def _compact(folder, values):
 
 
 def _virtual(folder, values):
-    """A dataset of two others, one of them in its own file, with a seam amid the axis."""
+    """A virtual dataset with two sources, one in another file, joined within an axis."""
     layout = h5py.VirtualLayout(values.shape, values.dtype)
     with h5py.File(folder / "a.h5", "w") as file, h5py.File(folder / "b.h5", "w") as other:
         for part, place in ((slice(0, 3), file), (slice(3, None), other)):
@@ -62,7 +62,7 @@ def _virtual(folder, values):
 
 
 def _beside(folder, values):
-    """A dataset whose elements lie in a file without a format."""
+    """A dataset with its elements in an external raw file."""
     beside = [(str(folder / "a.bin"), 0, values.nbytes)]
     with h5py.File(folder / "a.h5", "w") as file:
         file.create_dataset("a", data=values, external=beside)
@@ -70,7 +70,7 @@ def _beside(folder, values):
 
 
 def _shifted(folder, values):
-    """A part of an array of tensorstore, whose chunks begin before it: the first is shorter."""
+    """A tensorstore view that begins within a chunk, so that its first chunk is shorter."""
     size = tuple(size + 2 for size in values.shape)
     spec = {"driver": "zarr", "kvstore": f"file://{folder}/a.zarr/"}
     whole = tensorstore.open(
@@ -111,7 +111,7 @@ STORES = {
     "hdf5-compact": _compact,
     "hdf5-virtual": _virtual,
     "hdf5-beside": _beside,
-    # HDF5 opens no two files of one name at a time, and a traceback may keep one open.
+    # HDF5 cannot open two files of the same name, and a traceback may keep a file open.
     "hdf5-in-memory": lambda _, values: h5py.File(
         str(uuid.uuid4()), "w", driver="core", backing_store=False
     ).create_dataset("a", data=values),
@@ -129,7 +129,7 @@ STORES = {
 
 @pytest.fixture
 def store(tmp_path):
-    """Return a function that stores an array of three axes in one of `STORES`."""
+    """Return a function that stores an array of rank 3 in one of `STORES`."""
 
     def make(kind, values):
         return STORES[kind](tmp_path, values)

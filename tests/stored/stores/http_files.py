@@ -1,4 +1,4 @@
-"""An HTTP server of the files of a folder, which can be told to be slow or to go wrong."""
+"""An HTTP server for a folder that can be made slow or faulty."""
 
 import threading
 import time
@@ -7,16 +7,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Faults:
-    """What happens to requests for paths that contain `part`."""
+    """The faults of requests for paths that contain `part`."""
 
     def __init__(self):
         self.delay = 0.0
         self.part = "/c/"
-        self.statuses = []  # of the next answers; then files are served again
-        self.change = None  # what becomes of the content of an answer
-        self.cut = 0  # so many bytes of an answer are promised and not sent
+        self.statuses = []  # status codes of the next responses, before files are served again
+        self.change = None  # changes the content of a response
+        self.cut = 0  # bytes of a response that are announced but not sent
         self.requests = []
-        self.running = []  # handlers; those that outlive a test are in its own list
+        self.running = []  # a handler that outlives a test remains in the list of that test
         self.most_at_once = 0
         self.lock = threading.Lock()
 
@@ -79,7 +79,7 @@ def handler_of(folder, faults):
 
 @contextmanager
 def served(folder):
-    """Serve the files of a folder; yield the address, and what may go wrong."""
+    """Serve the files of a folder; yield the address and the faults."""
     faults = Faults()
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler_of(folder, faults))
     server.daemon_threads = True

@@ -1,8 +1,8 @@
-"""One chunk of each store was never written, is gone, short, long or empty: right, or refused.
+"""Stores with a missing, deleted, short, long or empty chunk: correct values or an error.
 
-What a read gives is the array as the store has it, with the fill value where there is no chunk; or
-an error that names the chunk. A chunk that was changed may be right if only its end is missing that
-no value needs, such as a checksum, or if what is behind it does not belong to it.
+A read returns the values of the store, with the fill value for missing chunks, or raises an error
+that names the chunk. A changed chunk may still be correct if it only lacks an end that no value
+needs, for example a checksum, or if bytes were appended.
 """
 
 import uuid
@@ -30,7 +30,7 @@ import ndgather
 from ndgather.errors import StoredArrayError
 from tests.definitions import reference
 
-SHAPE, CHUNK = (32, 32), (16, 16)  # tiles of TIFF have sizes of 16
+SHAPE, CHUNK = (32, 32), (16, 16)  # the sizes of TIFF tiles are multiples of 16
 DAMAGED = (slice(16, 32), slice(16, 32))  # the chunk (1, 1)
 VALUES = np.arange(1, 1025, dtype="f4").reshape(SHAPE)
 EVERY = np.argwhere(np.ones(SHAPE, bool))
@@ -39,18 +39,18 @@ ELSEWHERE = EVERY[(EVERY < 16).any(axis=1)]
 
 @dataclass
 class Stored:
-    """An array in a store, and what changes the bytes of its chunk (1, 1)."""
+    """A stored array and functions that change the bytes of its chunk (1, 1)."""
 
-    opened: Any  # opens it anew
+    opened: Any  # opens the array again
     get: Any = None
-    put: Any = None  # None: the store has only whole chunks
+    put: Any = None  # None if the store always writes whole chunks
     delete: Any = None
     writes: bool = True
     fill: float = 0
 
 
 def of_zarr(store, path="a", **layout):
-    """An array in any store of zarr."""
+    """An array in any zarr store."""
     array = zarr.create_array(store, name=path, data=VALUES, fill_value=7, **layout)
     key = f"{path}/{array.metadata.encode_chunk_key((1, 1))}"
     return Stored(
@@ -67,7 +67,7 @@ def in_files(folder, **layout):
 
 
 def in_zip(folder, **layout):
-    """An archive, which is written again without a member or with another one."""
+    """An archive that is rewritten without a member or with another one."""
     file = folder / "a.zip"
     with zarr.storage.ZipStore(file, mode="w") as store:
         zarr.create_array(store, data=VALUES, fill_value=7, chunks=CHUNK, **layout)
@@ -145,7 +145,7 @@ def in_hdf5(folder, written=True, **layout):
         with h5py.File(file, "r+") as opened:
             opened["a"].id.write_direct_chunk((16, 16), content)
 
-    # HDF5 itself makes a chunk without filters as long as it should be.
+    # HDF5 itself stores a chunk without filters with its full size.
     return Stored(lambda: h5py.File(file, "r+")["a"], get, put if layout else None, fill=7)
 
 
@@ -166,7 +166,7 @@ def in_tiff(folder, **layout):
         return file.read_bytes()[offset : offset + count]
 
     def put(content):
-        """Put another tile at the end of the file."""
+        """Append another tile to the file."""
         before = file.read_bytes()
         file.write_bytes(before + content)
         placed(len(before), len(content))
@@ -181,7 +181,7 @@ def in_tiff(folder, **layout):
 
 
 def by_engine(folder, engine, **layout):
-    """A variable of a netCDF file, as xarray reads it; HDF5 checks the bytes of gzip alone."""
+    """A netCDF variable read by xarray; HDF5 checks only the bytes of gzip."""
     stored = in_hdf5(folder, **layout)
     with h5py.File(folder / "a.h5", "r+") as file:
         for name in "yx":
@@ -244,7 +244,7 @@ DAMAGES = {
 
 
 def damaged(kind, damage, folder):
-    """Return a damaged store, what it holds, and whether it may refuse the chunk."""
+    """Return a damaged store, its values, and whether reading the chunk may raise."""
     stored, change = STORES[kind](folder), DAMAGES[damage]
     expected = VALUES.copy()
     never = "never" in kind
@@ -256,10 +256,10 @@ def damaged(kind, damage, folder):
         return stored, expected, False
     content = b"" if never else change(stored.get())
     if stored.put is None or (not content and kind[0] in "hn"):
-        return stored, expected, False  # h5py writes no chunk without bytes
+        return stored, expected, False  # h5py does not write empty chunks
     stored.put(content)
     if damage == "empty" and kind.startswith("tiff"):
-        expected[DAMAGED] = 0  # so says TIFF that a tile was never written
+        expected[DAMAGED] = 0  # in TIFF, this marks a tile that was never written
     return stored, expected, True
 
 
@@ -268,7 +268,7 @@ def by_dims(*places):
 
 
 ROWS, STARTS = np.array([0, 31, 5, 17, 17]), np.array([[10, 12], [0, 0], [22, 20]])
-# By path: of an array of a store, of a variable of xarray, and what the loops say.
+# By path: calls on a stored array and on an xarray variable, and the reference loops.
 PATHS = {
     "points": (
         lambda a: ndgather.gather_nd(a, EVERY),
@@ -308,7 +308,7 @@ PATHS = {
 
 
 def outcome(read, *arguments, **options):
-    """Return what a call gives, or the error that it raises."""
+    """Return the result of a call, or the error that it raises."""
     try:
         return read(*arguments, **options)
     except StoredArrayError as error:
@@ -320,9 +320,9 @@ def same(found, expected):
 
 
 def check_error(error, may_refuse=True):
-    """Hold that an error names a chunk within the damaged one."""
+    """Assert that an error names a chunk within the damaged chunk."""
     assert may_refuse, error
-    if error.box:  # of xarray, boxes of what it reads itself
+    if error.box:  # for xarray variables, boxes
         for part, whole in zip(error.box, DAMAGED, strict=True):
             assert whole.start <= part.start < part.stop <= whole.stop
     assert "cannot be read" in str(error)
@@ -330,7 +330,7 @@ def check_error(error, may_refuse=True):
 
 @contextmanager
 def opened(stored):
-    """Open an array, and close its file in the end."""
+    """Open an array; close its file at the end."""
     array = stored.opened()
     try:
         yield array
@@ -378,7 +378,7 @@ WRITTEN = [kind for kind in STORES if not kind.startswith(("tiff", "netCDF", "za
 @pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
 @pytest.mark.parametrize("kind", WRITTEN)
 def test_scatters_are_right_or_refused(kind, damage, tmp_path):
-    """What is refused leaves the chunk as it was, and says which of the others were updated."""
+    """Refused scatters leave the chunk unchanged and report which other chunks were updated."""
     stored, values, may_refuse = damaged(kind, damage, tmp_path)
     before = stored.get() if stored.get and may_refuse else None
     ones = np.ones(len(EVERY), "f4")
@@ -400,7 +400,7 @@ def test_scatters_are_right_or_refused(kind, damage, tmp_path):
 @pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
 @pytest.mark.parametrize("kind", WRITTEN)
 def test_overwritten_chunks_are_not_read(kind, damage, tmp_path):
-    """Whatever it held, it holds the updates then."""
+    """The chunk contains the updates, regardless of its old bytes."""
     stored, values, may_refuse = damaged(kind, damage, tmp_path)
     places = np.argwhere(np.ones(CHUNK, bool)) + 16
     updates = -np.arange(1.0, 257.0, dtype="f4")
@@ -408,7 +408,7 @@ def test_overwritten_chunks_are_not_read(kind, damage, tmp_path):
     with opened(stored) as array:
         error = outcome(ndgather.scatter_nd, array, places, updates, out=array)
     if isinstance(error, StoredArrayError):
-        assert "shards" in kind, error  # of which zarr reads the index
+        assert "shards" in kind, error  # zarr reads its index
         assert stored.get() == before
         return
     expected = values.copy()
@@ -420,7 +420,7 @@ def test_overwritten_chunks_are_not_read(kind, damage, tmp_path):
 @pytest.mark.parametrize("less", [1, 4, 700, 1024, 4000])
 @pytest.mark.parametrize("compression", [None, "zlib"])
 def test_truncated_tiff_files_raise(compression, less, tmp_path):
-    """Its last tile is short, or is behind the end of the file."""
+    """The last tile is truncated, or lies beyond the end of the file."""
     stored = in_tiff(tmp_path, compression=compression)
     stored.put(stored.get())  # at the end of the file
     content = (tmp_path / "a.tif").read_bytes()
@@ -433,7 +433,7 @@ def test_truncated_tiff_files_raise(compression, less, tmp_path):
 
 @pytest.mark.parametrize("layout", [{}, {"chunks": CHUNK, "compression": 4}])
 def test_truncated_hdf5_files_raise(layout, tmp_path):
-    """After it was opened: HDF5 itself refuses to open it."""
+    """The file is truncated after it was opened; HDF5 refuses to open truncated files."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("a", data=VALUES, **layout)
     with h5py.File(tmp_path / "a.h5", "r") as file:
@@ -475,7 +475,7 @@ def test_two_bytes_have_no_checksum(tmp_path):
 
 
 def test_missing_icechunk_shards_are_created():
-    """Its store has 0 bytes for what is missing."""
+    """The store reports missing objects with a size of 0."""
     session = icechunk.Repository.create(icechunk.in_memory_storage()).writable_session("main")
     stored = zarr.create_array(session.store, shape=(8,), shards=(4,), chunks=(2,), dtype="i4")
     ndgather.scatter_nd(stored, [[1]], np.int32([5]), out=stored)

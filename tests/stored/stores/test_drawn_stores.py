@@ -1,7 +1,7 @@
-"""Stores of any shape, chunks and origin, of which any parts were written: what the loops say.
+"""Partially written stores of any shape, chunks and origin, against plain loops.
 
-Chunks may be cut by the ends of the array, be shorter at its beginning, or be missing; shards may
-have some of their chunks.
+Chunks may be truncated by the ends of the array, shorter at its beginning, or missing; shards may
+contain only some of their chunks.
 """
 
 import uuid
@@ -31,14 +31,14 @@ def in_shards(shape, chunks, fill, factors):
 
 
 def in_hdf5(shape, chunks, fill, **layout):
-    """In memory, with chunks that are no longer than the array, as HDF5 wants it."""
+    """An HDF5 file in memory; HDF5 requires that chunks are not longer than the array."""
     file = h5py.File(f"{uuid.uuid4()}", "w", driver="core", backing_store=False)
     chunks = tuple(map(min, chunks, shape))
     return file.create_dataset("a", shape, "i4", chunks=chunks, fillvalue=fill, **layout)
 
 
 def in_tensorstore(shape, chunks, fill, factors, driver="zarr"):
-    """A part of an array that begins anywhere in a chunk; in zarr 3 of shards."""
+    """A view that begins anywhere in a chunk, or in a shard of zarr format 3."""
     layout = {"chunk_shape": chunks}
     if driver == "zarr3":
         shards = [n * factor for n, factor in zip(chunks, factors, strict=True)]
@@ -69,7 +69,7 @@ STORES = {
 
 @st.composite
 def written_stores(draw, kind):
-    """An array of a store, and its values."""
+    """A stored array and its values."""
     shape = tuple(draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))
     chunks = tuple(draw(st.integers(1, 5)) for _ in shape)
     factors = tuple(draw(st.integers(1, 3)) for _ in shape)

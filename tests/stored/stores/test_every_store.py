@@ -1,4 +1,4 @@
-"""Every kind of store answers as the loops of the definition do on the same values."""
+"""Calls on every kind of store, against plain loops on the same values."""
 
 import re
 
@@ -67,7 +67,7 @@ def test_pickled_arrays_are_read_by_workers(store, kind):
         return
     executor = Pickling()
     same(ndgather.gather_nd(stored, points, executor=executor), values[tuple(points.T)])
-    assert executor.tasks or kind == "memory-map"  # which is read where it is
+    assert executor.tasks or kind == "memory-map"  # memory maps are read in this process
 
 
 def test_the_estimate_of_every_point_covers_all_bytes(store, kind):
@@ -77,7 +77,7 @@ def test_the_estimate_of_every_point_covers_all_bytes(store, kind):
     found = estimate("gather_nd", stored, every)
     assert (found.points, found.result_bytes) == (values.size, values.nbytes)
     assert found.decoded_bytes >= values.nbytes
-    if kind != "memory-map":  # whose pages are read where they lie
+    if kind != "memory-map":  # memory maps are read in place
         with pytest.raises(ndgather.errors.AttributeValueError) as error:
             ndgather.gather_nd(stored, every, memory=found.decoded_bytes // found.chunks - 1)
         least = int(

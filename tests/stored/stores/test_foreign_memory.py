@@ -1,7 +1,7 @@
-"""No byte of a result or a file is memory that nobody filled, whatever a store leaves out.
+"""Results and files never contain uninitialized memory, even if a store omits values.
 
-The arrays have chunks that were never written, chunks at the edge, or elements with gaps. They are
-read by every path while all memory that is allocated is full of a pattern.
+The arrays have chunks that were never written, truncated chunks, or padding within elements. They
+are read on every path while all allocated memory is filled with a pattern.
 """
 
 import weakref
@@ -24,7 +24,7 @@ from tests.definitions.calls import element_bytes
 from tests.stored.foreign_memory import PATTERN, foreign_memory
 
 pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
-SHAPE, CHUNK = (70, 50), (32, 32)  # of 4 KiB or more: C keeps smaller pieces of memory for itself
+SHAPE, CHUNK = (70, 50), (32, 32)  # at least 4 KiB, because C caches smaller pieces of memory
 GAPS = np.dtype({"names": ["a", "b"], "formats": ["i1", "f8"], "offsets": [0, 8], "itemsize": 24})
 WRITTEN = [(slice(0, 32), slice(0, 32)), (slice(66, 70), slice(40, 50))]
 EVERY = np.indices(SHAPE).reshape(2, -1).T.copy()
@@ -34,8 +34,8 @@ WINDOW = (40, 36)
 
 
 def filled(dtype="f8", fill=0):
-    """Return what is stored where only some parts are written."""
-    values = np.zeros(SHAPE, dtype)  # with zeros in gaps
+    """Return the values of an array of which only some parts were written."""
+    values = np.zeros(SHAPE, dtype)  # with zeros in padding
     if not values.dtype.names:
         values[...] = fill
     for part in WRITTEN:
@@ -48,7 +48,7 @@ def filled(dtype="f8", fill=0):
 
 def write(stored, values):
     for part in WRITTEN:
-        box = values.view(f"V{values.itemsize}")[part].copy()  # NumPy would not copy gaps
+        box = values.view(f"V{values.itemsize}")[part].copy()  # NumPy would not copy padding
         stored[part] = box.view(values.dtype)
 
 
@@ -103,7 +103,7 @@ def with_a_source_that_is_gone(folder):
 
 
 def in_a_file_beside(folder, written):
-    """An external file that is shorter than the dataset, or is not there."""
+    """An external file that is shorter than the dataset, or missing."""
     whole = np.zeros(SHAPE)
     if written:
         whole[:20] = 7
@@ -148,7 +148,7 @@ def mapped(folder, dtype):
 
 
 class Indexable:
-    """An array that is no stored array, for `cached` alone."""
+    """An array that only `cached` accepts."""
 
     def __init__(self, values, chunks=CHUNK):
         self.values, self.shape, self.dtype = values, values.shape, values.dtype
@@ -228,7 +228,7 @@ def by_executor(stored):
         return ndgather.gather_nd(stored, EVERY, executor=pool)
 
 
-# What is read, and the places where its elements lie; -1 is outside of the array.
+# The calls, and the positions of the elements they read; -1 is out of bounds.
 PATHS = {
     "points": (lambda s: ndgather.gather_nd(s, EVERY), np.ravel),
     "points, out": (
@@ -284,7 +284,7 @@ def test_gathers_return_no_uninitialized_memory(kind, path, tmp_path):
     read, places = PATHS[path]
     if not isinstance(stored, Indexable):
         check(lambda: read(stored), places, values)
-    if "executor" not in path:  # no executor reads from a cache
+    if "executor" not in path:  # executors do not read from a cache
         check(lambda: read(ndgather.cached(stored)), places, values)
         check(lambda: read(ndgather.cached(stored, "20 KiB")), places, values)
 
@@ -361,7 +361,7 @@ def test_scatters_write_no_uninitialized_memory(kind, reduction, cached, tmp_pat
 
 
 def damaged(folder, layout, most):
-    """Return an array of zarr of which the largest file has at most `most` bytes."""
+    """Return a zarr array whose largest file has at most `most` bytes."""
     stored, values = in_zarr(folder, **layout)
     file = max(filter(Path.is_file, folder.rglob("*")), key=lambda file: file.stat().st_size)
     content = file.read_bytes()
@@ -387,7 +387,7 @@ CODECS = {
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("less", [1, 4, 8, 16, 40])
 def test_short_chunks_raise(codec, less, tmp_path):
-    """Or a chunk whose values are all there, if what is missing is a checksum."""
+    """The values may be complete if only a checksum is missing."""
     stored, values = damaged(tmp_path, {"chunks": CHUNK} | CODECS[codec], less)
     with foreign_memory():
         try:
@@ -398,7 +398,7 @@ def test_short_chunks_raise(codec, less, tmp_path):
     assert element_bytes(found) == element_bytes(values)
 
 
-# What is read of a variable, and where its elements lie.
+# The calls on a variable, and the positions of the elements they read.
 POINT = {"y": xr.Variable("p", ROWS), "x": xr.Variable("p", ROWS // 2)}
 SERIES = {"y": xr.Variable("p", ROWS)}
 OF_DATA_SETS = {
@@ -435,7 +435,7 @@ def test_data_sets_contain_no_uninitialized_memory(engine, all_off, path, tmp_pa
         stored.attrs["_ARRAY_DIMENSIONS"] = ["y", "x"]
         write(stored, values)
         if not all_off:
-            values = np.where(values == 0, np.nan, values)  # as xarray reads fill values
+            values = np.where(values == 0, np.nan, values)  # xarray converts fill values to NaN
     else:
         place = tmp_path / "a.nc"
         stored, values = in_netcdf(tmp_path, all_off, chunksizes=CHUNK)
@@ -450,7 +450,7 @@ def test_data_sets_contain_no_uninitialized_memory(engine, all_off, path, tmp_pa
 
 
 def test_netcdf4_is_refused_if_h5py_cannot_read_the_file(tmp_path):
-    """Its dataset is shorter than the variable, which has as many rows as another one."""
+    """The dataset is shorter than the variable, whose dimension another variable has extended."""
     with netCDF4.Dataset(tmp_path / "a.nc", "w") as file:
         file.createDimension("y", None)
         file.createVariable("a", "f8", ("y",), fill_value=False)

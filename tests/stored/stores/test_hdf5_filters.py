@@ -1,6 +1,7 @@
-"""Chunks of HDF5 through every pipeline of the filters that are decoded by this package.
+"""HDF5 chunks with all pipelines of filters that this package decodes.
 
-The oracle is what was written, which h5py reads too; for LZF a decoder written from its format.
+The oracle is the written data, which h5py reads as well; for LZF, a decoder written from its
+format.
 """
 
 import time
@@ -47,7 +48,7 @@ def dataset(file, dtype, shape, chunks, filters):
 
 @st.composite
 def contents(draw, count):
-    """Bytes that a filter makes much shorter, a little shorter, or longer."""
+    """Bytes that a filter compresses well, slightly or not at all."""
     rng = np.random.default_rng(draw(st.integers(0, 99)))
     values = rng.integers(0, draw(st.sampled_from([1, 3, 256])), count, np.uint8)
     return np.repeat(values, draw(st.sampled_from([1, 2, 9, 300])))[:count].tobytes()
@@ -75,7 +76,7 @@ def test_filters_in_any_order(filters, data):
 
 
 def unpacked(stored):
-    """Return what LZF makes of some bytes, or None if they are not LZF."""
+    """Decode LZF with plain Python; return None for invalid bytes."""
     done, rest = bytearray(), list(stored)
     while rest:
         head = rest.pop(0)
@@ -111,7 +112,7 @@ PIECES = (
 )
 @example(pieces=[b"\0a", b"\xe0\xff\0"], short=0, packed=True)
 def test_arbitrary_bytes_as_lzf(pieces, short, packed):
-    """A chunk has the bytes that the format says, or is refused if these do not fill it."""
+    """A chunk is decoded according to the format, or refused if its size is wrong."""
     content = b"".join(pieces) or b"\0"
     expected = unpacked(content)
     size = max(1, len(expected or b"12345") + short)
@@ -131,7 +132,7 @@ def test_arbitrary_bytes_as_lzf(pieces, short, packed):
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize("size", [1, 2, 7, 32_768, 100_003])
 def test_checksums_in_both_byte_orders(file, size, swapped):
-    """Old versions of HDF5 swapped the bytes; any other change is refused, as by h5py."""
+    """Old versions of HDF5 swapped the bytes; all other changes raise, as in h5py."""
     stored = dataset(file, "u1", (size,), (size,), ["checksum"])
     for values in (np.full(size, 255, "u1"), np.arange(size).astype("u1"), np.zeros(size, "u1")):
         stored[...] = values
@@ -151,7 +152,7 @@ def test_checksums_in_both_byte_orders(file, size, swapped):
     "filters", [("lzf",), ("shuffle", "lzf"), ("shuffle", "deflate", "checksum")]
 )
 def test_rows_are_about_as_fast_as_in_h5py(file, filters):
-    """In processor time, which is about that of h5py on an idle machine."""
+    """On an idle machine, the processor time is about the same as with h5py."""
     stored = dataset(file, "f4", (2000, 500), (64, 250), filters)
     stored[...] = np.random.default_rng(0).integers(0, 9, stored.shape)
     rows, ratios = np.arange(0, 2000, 60), []

@@ -1,4 +1,4 @@
-"""netCDF: packed and missing values are never passed on as numbers without a word."""
+"""netCDF: packed and missing values never become numbers silently."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""What is particular to one package: what is refused, views, files, mappings."""
+"""Features of individual packages: refusals, views, files and memory maps."""
 
 import mmap
 import os
@@ -56,7 +56,7 @@ def test_datasets_of_closed_files_raise(tmp_path):
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_tiff_tiles(workers, tmp_path):
-    """The store of tifffile waits for workers of its own, and else for nothing."""
+    """The tifffile store only waits for its own workers."""
     tifffile = pytest.importorskip("tifffile")
     values = np.arange(90 * 70, dtype="i2").reshape(90, 70)
     tifffile.imwrite(tmp_path / "a.tif", values, tile=(16, 32))
@@ -194,7 +194,7 @@ def test_scalar_hdf5_datasets(file, value):
 @pytest.mark.parametrize("dtype", ["f4", ">i2", "c16", "?", "S3", "M8[s]"])
 @pytest.mark.parametrize("shape", [(), (3,), (300, 7), (20, 30, 40), (2, 0, 5)])
 def test_contiguous_hdf5_datasets(tmp_path, shape, dtype):
-    """With bytes of another program in front, in a file that has another name by now."""
+    """With a user block, and in a file that was renamed."""
     if dtype == "M8[s]":
         dtype = h5py.opaque_dtype(np.dtype(dtype))
     values = np.asarray(np.arange(np.prod(shape)).reshape(shape) % 100).astype(dtype)
@@ -212,7 +212,7 @@ def test_contiguous_hdf5_datasets(tmp_path, shape, dtype):
 
 
 def test_contiguous_hdf5_datasets_are_flushed_before_reads(tmp_path):
-    """By another object of h5py, which has not flushed; and a file that became shorter."""
+    """Writes through another h5py object that has not flushed, and a truncated file."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["a"] = np.zeros(40_000)
     with h5py.File(tmp_path / "a.h5", "r+") as writer, h5py.File(tmp_path / "a.h5", "r") as file:
@@ -229,12 +229,12 @@ def test_hdf5_caches_see_writes_before_their_first_read(file):
     stored = file.create_dataset("a", data=np.zeros(40_000))
     kept = ndgather.cached(stored)
     assert kept[0] == 0
-    stored[39_999] = 7  # which h5py has not written to the file
+    stored[39_999] = 7  # h5py has not yet written them to the file
     assert kept[39_999] == 7
 
 
 def test_few_points_of_contiguous_hdf5_datasets_are_fast(tmp_path):
-    """Processor time of about 1.5 loops over the points: at most 5 on a machine that is busy."""
+    """The processor time is about 1.5 loops over the points, and at most 5 on a busy machine."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["a"] = np.zeros((3000, 3000), "f4")
     points = np.random.default_rng(0).integers(0, 3000, (300, 2))
@@ -283,7 +283,7 @@ with h5py.File(sys.argv[1], "w") as file:
 
 
 def test_hdf5_is_used_by_one_thread_at_a_time(tmp_path):
-    """Of ours, and of others: the library has no locks of its own."""
+    """This also holds for threads of other code, because the HDF5 library has no locks."""
     command = [sys.executable, "-c", THREADS, str(tmp_path / "a.h5")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -315,7 +315,7 @@ def test_tensorstore_views():
 
 @pytest.mark.parametrize("shift", [0, 3, -4, 13])
 def test_tensorstore_views_have_the_chunks_of_the_store(shift):
-    """Wherever its grid begins: a chunk is read once, and a write replaces whole chunks."""
+    """For any origin of the grid, each chunk is read once and writes replace whole chunks."""
     layout = tensorstore.ChunkLayout(chunk_shape=[7, 10])
     stored = tensorstore.open(
         {"driver": "zarr", "kvstore": "memory://"},
@@ -334,7 +334,7 @@ def test_tensorstore_views_have_the_chunks_of_the_store(shift):
 
 
 class AdvisedMap(mmap.mmap):
-    """A mapping that remembers the advice it was given."""
+    """A mapping that records calls of `madvise`."""
 
     given: list
 
@@ -345,7 +345,7 @@ class AdvisedMap(mmap.mmap):
 
 @pytest.fixture
 def mapped(tmp_path):
-    """Return a memory-mapped array of 16 MiB, and the advice that was given for it."""
+    """Return a memory-mapped array of 16 MiB and the recorded advice."""
     path = tmp_path / "a.bin"
     values = np.arange(2**22, dtype="f4")
     values.tofile(path)

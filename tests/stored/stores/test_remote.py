@@ -1,4 +1,4 @@
-"""zarr arrays behind real servers: requests overlap, faults are retried or say where they were."""
+"""zarr arrays on real servers: requests overlap, and faults are retried or reported."""
 
 import os
 import signal
@@ -80,7 +80,7 @@ def refuses(stored):
     assert error.box == tuple(slice(2 * i, 2 * i + 2) for i in error.chunk[:1]) + tuple(
         slice(3 * i, 3 * i + 3) for i in error.chunk[1:]
     )
-    assert "Debug source" not in str(error)  # structs of Rust
+    assert "Debug source" not in str(error)  # Rust structs
     return str(error)
 
 
@@ -95,7 +95,7 @@ def test_only_needed_bytes_are_requested(stored, layout):
     array, faults = stored
     ndgather.gather_nd(array, [[0, 0], [1, 2], [7, 11]])
     asked = [each for each in faults.requests if "/c/" in each[0]]
-    assert len(asked) == (2 if layout == "chunks" else 4)  # and the indices of two shards
+    assert len(asked) == (2 if layout == "chunks" else 4)  # and two shard indexes
 
 
 def test_denied_requests_raise(stored):
@@ -212,7 +212,7 @@ def test_fsspec_reads_s3(s3, layout):
         "key": "key",
         "secret": "secret",
         "client_kwargs": {"endpoint_url": url, "region_name": "us-east-1"},
-        "skip_instance_cache": True,  # whose connections end with the event loop of another test
+        "skip_instance_cache": True,  # connections end with the event loop of another test
     }
     store = FsspecStore.from_url(f"s3://bucket/fsspec-{layout}", storage_options=options)
     array = zarr.create_array(store=store, data=VALUES, **LAYOUTS[layout])
@@ -229,7 +229,7 @@ def test_fsspec_reads_s3(s3, layout):
 
 
 def test_engine_reads_s3_with_storage_options(s3):
-    """Those of fsspec, as the engine zarr has them; obstore reads, if it knows all of them."""
+    """Options of fsspec as for the engine "zarr"; obstore reads if it has equivalents for all."""
     url, bucket = s3
     group = zarr.create_group(ObjectStore(bucket), path="data")
     group.create_array("a", data=VALUES, chunks=(2, 3), dimension_names=("y", "x"))

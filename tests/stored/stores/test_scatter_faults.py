@@ -1,4 +1,4 @@
-"""Scatters into stores that fail: what was written is said, and each object is whole."""
+"""Scatters into failing stores report what was written, and each object is complete."""
 
 import multiprocessing
 import os
@@ -80,7 +80,7 @@ def test_full_disk(stored, tmp_path):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """Return a folder with a file system of 1 MiB of its own."""
+    """Return a folder on its own file system of 1 MiB."""
     folder = tmp_path / "small"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder]
@@ -91,7 +91,7 @@ def small_disk(tmp_path):
 
 
 def test_disk_becomes_full_during_a_scatter(small_disk):
-    """Missing chunks are written until there is no room: those are whole, the others not there."""
+    """Missing chunks are written until the disk is full; they are complete, and no others exist."""
     shape, side = (512, 1024), 128  # 32 chunks of 128 KiB
     stored = zarr.create_array(
         small_disk / "a.zarr", shape=shape, chunks=(side, side), dtype="f8", compressors=None
@@ -110,7 +110,7 @@ def test_disk_becomes_full_during_a_scatter(small_disk):
         desired = expected[box] if (row, column) in written else np.zeros((side, side))
         np.testing.assert_array_equal(stored[box], desired)
     files = [each for each in (small_disk / "a.zarr").rglob("*") if each.is_file()]
-    assert len(files) == len(written) + 1  # and zarr.json: nothing is left of what failed
+    assert len(files) == len(written) + 1  # and zarr.json; the failed write leaves nothing
 
 
 def test_disk_becomes_full_during_an_hdf5_scatter(small_disk):
@@ -121,7 +121,7 @@ def test_disk_becomes_full_during_an_hdf5_scatter(small_disk):
         stored = file.create_dataset("a", (512, 512), "f8", chunks=(128, 128))
         with pytest.raises(StoredArrayError, match="cannot be written: ") as failed:
             add(stored, places, np.ones(len(places)))
-        ballast.unlink()  # or else the library fails once more, and ends the process
+        ballast.unlink()  # otherwise the library fails again and ends the process
     written = set(failed.value.written)
     assert 2 <= len(written) <= 6
     with h5py.File(small_disk / "a.h5") as file:
@@ -193,7 +193,7 @@ def test_overwritten_chunks_are_not_read(tmp_path, mode, executor):
     (tmp_path / "a.zarr" / "c" / "1" / "0").write_bytes(b"damaged")
     places = np.add(
         np.argwhere(np.ones((17, 33), bool))[::-1], [16, 0]
-    )  # more than the chunk, turned
+    )  # more than the chunk, reversed
     places = np.concatenate([places, places[40:]])
     updates = np.arange(len(places), dtype=float)
     ndgather.scatter_nd(stored, places, updates, mode=mode, out=stored, executor=executor)
@@ -218,7 +218,7 @@ def test_partially_overwritten_chunks_are_read(tmp_path):
 
 
 class Killing:
-    """Hands tasks to a pool, and ends its worker in place of the third."""
+    """Passes tasks to a pool, and kills its worker instead of running the third."""
 
     def __init__(self, pool):
         self.pool, self.count = pool, 0

@@ -1,4 +1,4 @@
-"""Reads that give less, or more, than what they were asked for: all bytes come, or an error."""
+"""Reads that return fewer or more bytes than requested: complete data or an error."""
 
 import os
 
@@ -62,7 +62,7 @@ def test_short_file_reads_are_continued(kind, most, monkeypatch, tmp_path):
 @pytest.mark.parametrize("kind", FILES)
 @pytest.mark.parametrize("calls", [1, 2, 3])
 def test_files_truncated_during_a_read_raise(kind, calls, monkeypatch, tmp_path):
-    """A read gives nothing where the status of the file said that there is more."""
+    """A read returns nothing although the file status promises more."""
     stored, read = FILES[kind](tmp_path), os.preadv
     left = [calls]
 
@@ -77,7 +77,7 @@ def test_files_truncated_during_a_read_raise(kind, calls, monkeypatch, tmp_path)
 
 @given(st.binary(max_size=9), st.integers(0, 12), st.integers(0, 12), st.booleans())
 def test_parts_and_edges_of_files(tmp_path_factory, content, start, count, is_first):
-    """All bytes that are asked for, or an error that says how many the file has."""
+    """All requested bytes are returned, or an error with the size of the file is raised."""
     path = tmp_path_factory.getbasetemp() / "part"
     path.write_bytes(content)
     file = LocalFile(os.open(path, os.O_RDONLY))
@@ -111,7 +111,7 @@ def test_truncated_shards_raise(kind, length, tmp_path):
 
 
 class Answering(zarr.storage.MemoryStore):
-    """A store whose answers to requests of a range are changed, as by a server that knows none."""
+    """A store with modified responses to range requests, as from a server without support."""
 
     change = None
 
@@ -151,7 +151,7 @@ def test_responses_to_range_requests(answer, index, compressors):
     np.testing.assert_array_equal(ndgather.gather_nd(stored, EVERY), VALUES.ravel())
     Answering.change = staticmethod(ANSWERS[answer])
     try:
-        if answer == "gone" and index == "start":  # as if the shard was never written
+        if answer == "gone" and index == "start":  # as if the shard had never been written
             np.testing.assert_array_equal(ndgather.gather_nd(stored, EVERY), np.zeros(96))
             return
         what = "no longer exists" if answer == "gone" else "returned"

@@ -1,4 +1,4 @@
-"""zarr arrays of all codecs and types are decoded to the values that were stored."""
+"""zarr arrays with all codecs and dtypes are decoded correctly."""
 
 import itertools
 import warnings
@@ -50,7 +50,7 @@ LAYOUTS = {
 }
 
 
-FILTERS_2 = {  # that do not commute
+FILTERS_2 = {  # filters that do not commute
     "delta, shuffle": [numcodecs.Delta("<i4"), numcodecs.Shuffle(4)],
     "shuffle, delta": [numcodecs.Shuffle(4), numcodecs.Delta("u1")],
     "delta twice, shuffle": [numcodecs.Delta("<i4"), numcodecs.Delta("<i2"), numcodecs.Shuffle(8)],
@@ -65,7 +65,7 @@ def values_of(dtype):
 
 
 def check(stored, values):
-    """Store all values but the first ones, whose chunks are missing, and gather every one."""
+    """Store all values except the first ones, whose chunks stay missing; gather every value."""
     stored[3:] = values[3:]
     every = np.indices(SHAPE).reshape(3, -1).T.copy()
     gathered = ndgather.gather_nd(stored, every).reshape(SHAPE)
@@ -75,7 +75,7 @@ def check(stored, values):
 
 
 def each_codec_and_each_type(names):
-    """Every codec with one type, and the usual one with every type."""
+    """Every codec with one dtype, and the default codec with every dtype."""
     cases = [(name, "<f4") for name in names] + [("zstd", dtype) for dtype in DTYPES[1:]]
     return pytest.mark.parametrize(("codec", "dtype"), [*cases, ("raw", ">i2")])
 
@@ -107,7 +107,7 @@ def test_several_filters_of_format_2(codec, filters):
 
 
 @each_codec_and_each_type(FORMAT_3)
-@pytest.mark.filterwarnings("ignore:The data type")  # of fixed strings, which others may not read
+@pytest.mark.filterwarnings("ignore:The data type")  # about fixed-length strings
 def test_format_3(codec, dtype):
     values = values_of(dtype)
     for layout in LAYOUTS.values():
@@ -134,7 +134,7 @@ def test_numcodecs_codecs_in_format_3(codec):
     check(stored, values_of("f4"))
 
 
-INDICES = {  # the codecs of the index of a shard
+INDICES = {  # codecs of a shard index
     "bare": [codecs.BytesCodec()],
     "big-endian": [codecs.BytesCodec(endian="big"), codecs.Crc32cCodec()],
     "two checksums": [codecs.BytesCodec(), codecs.Crc32cCodec(), codecs.Crc32cCodec()],
@@ -223,8 +223,8 @@ def test_rank_0_and_empty_axes():
 @pytest.mark.parametrize("codec", ["zstd", "gzip"])
 @given(data=st.data())
 def test_chunks_with_several_frames_or_members(codec, zarr_format, data):
-    """Programs that compress in parallel write such; zarr reads them as one."""
-    length = data.draw(st.sampled_from([1, 9, 20_000]))  # of 160,000 bytes, more than a small chunk
+    """Parallel compressors write such chunks; zarr reads them as one."""
+    length = data.draw(st.sampled_from([1, 9, 20_000]))  # 160,000 bytes, more than a small chunk
     compressors = {
         (2, "zstd"): numcodecs.Zstd(),
         (2, "gzip"): numcodecs.GZip(),
@@ -246,7 +246,7 @@ def test_chunks_with_several_frames_or_members(codec, zarr_format, data):
     parts = np.split(values[length:].view("u1"), ends)
     content = b"".join(bytes(pack(part)) for part in parts)
     if codec == "zstd" and data.draw(st.booleans()):
-        content = b"\x50\x2a\x4d\x18\x03\0\0\0abc" + content  # a frame without values
+        content = b"\x50\x2a\x4d\x18\x03\0\0\0abc" + content  # a skippable frame
     key = "1" if zarr_format == 2 else "c/1"
     store[key] = zarr.buffer.cpu.Buffer.from_bytes(content)
     every = np.arange(2 * length)

@@ -1,4 +1,4 @@
-"""Damaged chunks and shards are errors that say which, and never values."""
+"""Damaged chunks and shards raise errors that name them."""
 
 import os
 
@@ -47,7 +47,7 @@ def chunk_file(folder, stored, *chunk):
 
 
 def refuses(stored):
-    """Gather every value; hold that the error says where chunk (1, 1) lies."""
+    """Gather every value; assert that the error names chunk (1, 1)."""
     with pytest.raises(StoredArrayError) as refused:
         ndgather.gather_nd(stored, EVERY)
     text = str(refused.value)
@@ -103,7 +103,7 @@ def test_huge_sizes_in_headers_raise(tmp_path):
 @settings(max_examples=min(40, settings.default.max_examples))
 @given(seed=st.integers(0, 2**32 - 1), codec=st.sampled_from(["zstd", "gzip", "crc"]))
 def test_changed_bytes_raise_or_yield_values(tmp_path_factory, seed, codec):
-    """Whatever a chunk holds, the others are as they were, and nothing else happens."""
+    """Whatever a chunk contains, other chunks are read correctly and nothing else happens."""
     folder = tmp_path_factory.mktemp("changed")
     stored = stored_in(folder, codec)
     file = chunk_file(folder, stored, 1, 1)
@@ -124,7 +124,7 @@ def test_changed_bytes_raise_or_yield_values(tmp_path_factory, seed, codec):
 
 @pytest.fixture(params=["start", "end"])
 def shard(request, tmp_path):
-    """Return an array of one shard, its index, what stores another index, and the file."""
+    """Return an array of one shard, its index, a function that replaces the index, and the file."""
     codec = codecs.ShardingCodec(chunk_shape=(4, 6), index_location=request.param)
     stored = zarr.create_array(
         store=tmp_path / "a.zarr",
@@ -212,7 +212,7 @@ def test_unreadable_chunks_raise(tmp_path):
     stored = stored_in(tmp_path, "raw")
     file = chunk_file(tmp_path, stored, 1, 1)
     file.unlink()
-    file.symlink_to(file.name)  # to itself
+    file.symlink_to(file.name)  # a link to itself
     assert "symbolic links" in refuses(stored)
 
 
@@ -220,6 +220,6 @@ def test_pipes_are_not_chunks(tmp_path):
     array = zarr.create_array(tmp_path / "a.zarr", data=np.arange(8), chunks=(4,))
     chunk = tmp_path / "a.zarr" / "c" / "1"
     chunk.unlink()
-    os.mkfifo(chunk)  # which an open waits at, until somebody writes
+    os.mkfifo(chunk)  # opening a pipe waits until somebody writes
     with pytest.raises(StoredArrayError, match=r"chunk \(1\) .* not a regular file"):
         ndgather.gather_nd(array, [[5]])
