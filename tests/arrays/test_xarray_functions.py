@@ -135,7 +135,7 @@ REFUSED = {
     "out with names": (
         lambda: ndgather.scatter_nd(DATA.values, [[0]], DATA.values[:1], out=DATA),
         AttributeValueError,
-        "out is given",
+        "out is not supported with xarray arrays",
     ),
     "outside": (
         lambda: ndgather.gather_nd(DATA, INDICES + 3),
@@ -145,7 +145,7 @@ REFUSED = {
     "a name twice": (
         lambda: ndgather.gather_nd(DATA, INDICES.rename(p="lon")),
         ShapeError,
-        "indices.dims has lon",
+        "indices.dims contains lon",
     ),
 }
 

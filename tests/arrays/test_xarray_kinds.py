@@ -472,7 +472,7 @@ def test_a_tolerance_with_an_index_of_points(points, limit):
         data.ndgather.sel(**options | {"tolerance": {"lat": limit}})
     np.testing.assert_array_equal(data.ndgather.sel(**options, missing="nan"), expected)
     if np.isnan(expected).any():
-        with pytest.raises(LabelError, match=r"the nearest point to \(lat, lon\)\[\d\] is .* from"):
+        with pytest.raises(LabelError, match=r"the nearest point to \(lat, lon\)\[\d\] is .* away"):
             data.ndgather.sel(**options)
     else:
         np.testing.assert_array_equal(data.ndgather.sel(**options), expected)

@@ -324,8 +324,8 @@ def test_unused_duplicate_labels_do_not_matter(method):
 @pytest.mark.parametrize(
     ("index", "labels", "options", "error", "text"),
     [
-        (pd.Index([1, 2, 2]), [1, 2], {}, LabelError, "x = 2 repeats"),
-        (pd.Index([1, 2, 2]), [3], {"method": "nearest"}, LabelError, "x = 2 repeats"),
+        (pd.Index([1, 2, 2]), [1, 2], {}, LabelError, "x = 2 is duplicated"),
+        (pd.Index([1, 2, 2]), [3], {"method": "nearest"}, LabelError, "x = 2 is duplicated"),
         (
             pd.Index([1, 2, math.nan]),
             [1],

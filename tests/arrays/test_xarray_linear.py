@@ -209,7 +209,7 @@ REFUSED = {
     "repeated": (
         lambda: DATA.isel(lat=[0, 0]).ndgather.sel(lat=[1.0], method="linear"),
         LabelError,
-        "repeats",
+        "is duplicated",
     ),
     "NaN on the axis": (
         lambda: DATA.reindex(lat=[1.0, np.nan]).ndgather.sel(lat=[1.0], method="linear"),

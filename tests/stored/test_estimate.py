@@ -24,7 +24,7 @@ def test_estimates_match_what_calls_read():
     assert (found.points, found.chunks, found.decoded_bytes) == (4, told[-1], 3 * 400)
     assert found.result_bytes == 16
     assert estimate("gather", z, [3, 4], axis=1).chunks == 4
-    with pytest.raises(DTypeError, match="estimate: data = ndarray object is not stored"):
+    with pytest.raises(DTypeError, match="estimate: data = ndarray object is not a stored array"):
         estimate("gather_nd", DATA, INDICES)
     with pytest.raises(IndexOutOfBoundsError):
         estimate("gather_nd", z, [[40, 0]])
@@ -160,5 +160,5 @@ def test_lazy_dataarrays(tmp_path, engine):
 def test_other_dataarrays_are_refused_with_a_hint():
     array = xr.DataArray(DATA)
     for data in (array, array.chunk(), array.to_dataset(name="a")):
-        with pytest.raises(DTypeError, match=r"or a DataArray that is read lazily: xarray.open_da"):
+        with pytest.raises(DTypeError, match=r"or a lazy DataArray: xarray.open_da"):
             estimate("gather_nd", data, [[0, 0]])
