@@ -181,5 +181,6 @@ def test_gathers_from_other_classes_are_refused():
 
 def test_scatters_into_classes_with_rules_are_refused():
     for kind in (Named, Sorted, Metres):
-        with pytest.raises(DTypeError, match=r"^scatter_nd: data = \w+ object has a unit or custom"):
+        text = r"^scatter_nd: data = \w+ object has a unit or custom"
+        with pytest.raises(DTypeError, match=text):
             ndgather.scatter_nd(DATA.view(kind), [[0, 0]], [1.0])

@@ -468,7 +468,8 @@ def test_a_tolerance_with_an_index_of_points(points, limit):
         assert far[found] == min(far)  # any of several equally near points
         expected.append(float(found) if min(far) <= limit else np.nan)
     options = {"lat": lat, "lon": lon, "method": "nearest", "tolerance": limit}
-    with pytest.raises(AttributeValueError, match=r"tolerance is a dict, .*allowed: a single distance"):
+    text = r"tolerance is a dict, .*allowed: a single distance"
+    with pytest.raises(AttributeValueError, match=text):
         data.ndgather.sel(**options | {"tolerance": {"lat": limit}})
     np.testing.assert_array_equal(data.ndgather.sel(**options, missing="nan"), expected)
     if np.isnan(expected).any():
