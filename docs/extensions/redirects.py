@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MOVED = {
     "design": "project/index.html",
     "guide/index": "index.html",
-    "guide/models-that-misbehave": "guide/models.html",
+    "guide/models-that-misbehave": "guide/compare-runtimes.html",
     "guide/torch-and-jax": "guide/torch.html",
     "project/contributing": "project/index.html",
     "reference/commands/completion": "reference/command-line.html",

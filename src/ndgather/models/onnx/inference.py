@@ -334,7 +334,7 @@ class InferredModel(NamedTuple):
 
 
 def infer_types(model: ModelProto, folder: str | None, *, strict: bool = False) -> InferredModel:
-    """Infer the types of a model in turns with onnx. Every domain must have a single name."""
+    """Infer the types of a model, alternating with onnx. Every domain must have a single name."""
     declared = without_functions(inferable(model))
     names = set()
     for dim in messages_in(declared.graph, TensorShapeProto.Dimension):

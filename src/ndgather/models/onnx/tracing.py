@@ -52,7 +52,7 @@ class TracedNode:
         return (*self.reads, self.gives)
 
     def check(self, values: Mapping[str, Array]) -> CheckedNode | None:
-        """Recompute and compare the node; return None if it did not run or lacks inputs."""
+        """Recompute and compare a node; return None if it did not run or an input is unknown."""
         actual = values.get(self.gives)
         if any(name not in values for name in self.in_branch):
             return None
