@@ -138,15 +138,14 @@ class Comparer:
             origins=tuple(origins),
         )
 
-    def differ(self, first: Array, second: Array) -> bool:
-        """Return whether the dtypes, shapes or elements of two arrays differ beyond tolerance."""
-        strings = {first.dtype.kind, second.dtype.kind} <= set("OUST")
-        if first.shape != second.shape or not (strings or first.dtype == second.dtype):
-            return True
-        return (
-            first_difference(first, second, rtol=self.settings.rtol, atol=self.settings.atol)
-            is not None
-        )
+    def difference(self, expected: Array, actual: Array) -> str:
+        """Return how two arrays differ beyond tolerance, or an empty string."""
+        strings = {expected.dtype.kind, actual.dtype.kind} <= set("OUST")
+        if expected.shape != actual.shape or not (strings or expected.dtype == actual.dtype):
+            types = [f"{array.dtype} {shown(array.shape)}" for array in (actual, expected)]
+            return f"{types[0]}, not {types[1]}"
+        at = first_difference(expected, actual, rtol=self.settings.rtol, atol=self.settings.atol)
+        return "" if at is None else f"{subscript(at)} = {actual[at]}, not {expected[at]}"
 
     def _compare_node(
         self, node: TracedNode, traced_runs: Sequence[TracedRun], first: Values
@@ -178,7 +177,7 @@ class Comparer:
             if name not in first or name not in values:
                 continue
             pair = first[name], values[name]
-            if self.differ(*(alike(pair) if node.in_branch else pair)):
+            if self.difference(*(alike(pair) if node.in_branch else pair)):
                 yield name
 
     def _differing_outputs(self, run: TracedRun, first: Values) -> Iterator[tuple[str, str]]:
@@ -186,16 +185,8 @@ class Comparer:
             return
         for name in self.outputs:
             expected, actual = first.get(name), run.values[name]
-            if expected is not None and self.differ(expected, actual):
-                yield name, f"{run.runtime} returns {self._how(expected, actual)}"
-
-    def _how(self, expected: Array, actual: Array) -> str:
-        types = [f"{array.dtype} {shown(array.shape)}" for array in (actual, expected)]
-        if types[0] != types[1]:
-            return f"{types[0]}, not {types[1]}"
-        at = first_difference(expected, actual, rtol=self.settings.rtol, atol=self.settings.atol)
-        assert at is not None
-        return f"{subscript(at)} = {actual[at]}, not {expected[at]}"
+            if expected is not None and (how := self.difference(expected, actual)):
+                yield name, f"{run.runtime} returns {how}"
 
     def _origin(self, output: str, first: TracedRun, run: TracedRun) -> tuple[str, str]:
         """Find the first node that causes a difference in `output`, by bisection.
@@ -214,8 +205,8 @@ class Comparer:
             expected, actual = first.values_of(leaving), run.values_of(leaving)
             for name in leaving:
                 known = name in expected and name in actual
-                if known and self.differ(expected[name], actual[name]):
-                    return name, self._how(expected[name], actual[name])
+                if known and (how := self.difference(expected[name], actual[name])):
+                    return name, how
             return None
 
         if differing(len(nodes)) is None:

@@ -233,7 +233,7 @@ class _Searcher:
                     return None
                 kinds.append((runtime, node.op_node.where, explain(checked).rule))
             for name in comparer.outputs:
-                if not kinds and comparer.differ(first[name], values[name]):
+                if not kinds and comparer.difference(first[name], values[name]):
                     kinds.append((runtime, "output", name))
         return tuple(text for kind in kinds[:2] for text in kind) or None
 
