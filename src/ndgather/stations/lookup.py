@@ -659,10 +659,7 @@ class _CellError(Exception):
 
 
 class _Column:
-    """A column of a table, whose cells are converted to labels of an axis block by block.
-
-    `index` is the index of the axis, or None for an axis without labels.
-    """
+    """A column whose cells become labels of an axis; `index` is None for an axis without labels."""
 
     def __init__(self, name: str, index: Any, table: Table, lookup: Lookup) -> None:
         self.name, self.index, self.table, self.lookup = name, index, table, lookup

@@ -77,10 +77,7 @@ def gather_or_scatter(
 
 
 def gather(call: Call, reader: Reader, plans: list[StoredPlan] | None = None) -> Array:
-    """Gather from the array of `reader`; gathers of tuples in mode "raise" may share `plans`.
-
-    Indices and `out` are checked before the first chunk is read.
-    """
+    """Gather from the array of `reader`; gathers of tuples in mode "raise" may share `plans`."""
     grid = reader.grid
     call = with_data(call, grid, reader.dtype)
     plan = make_plan(call, grid) if plans is None else shared_plan(call, grid, plans)

@@ -214,10 +214,7 @@ def stand_in(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 class Reader(Protocol):
-    """A stored array that many threads read chunk by chunk.
-
-    Must be picklable: ``executor=`` sends it to other processes.
-    """
+    """A stored array that many threads read chunk by chunk; ``executor=`` pickles it."""
 
     @property
     def name(self) -> str:

@@ -237,10 +237,7 @@ class DatasetReader:
 
 
 def _unshuffled(planes: Array, item_bytes: int, memory: Array) -> Array:
-    """Undo HDF5's shuffle filter, which stores byte 0 of all elements, then byte 1, and so on.
-
-    Trailing bytes that do not form a whole element are not shuffled.
-    """
+    """Undo the shuffle filter, which stores byte 0 of all elements, then byte 1, and so on."""
     whole = planes.size // item_bytes * item_bytes
     items, plane = memory[:whole].reshape(-1, item_bytes), whole // item_bytes
     for number in range(item_bytes):  # three times as fast as copying a transposed view

@@ -1,7 +1,4 @@
-"""Memory-mapped arrays; the core works directly on the mapping.
-
-A scatter in place writes to the mapping and does not flush it.
-"""
+"""Memory-mapped arrays; the core works on the mapping, and scatters do not flush it."""
 
 from __future__ import annotations
 
@@ -33,10 +30,7 @@ def run(call: Call) -> Any:
 
 
 class Pages:
-    """A memory-mapped array divided into boxes.
-
-    `estimate` uses boxes of at most a page, a cache larger boxes.
-    """
+    """A memory-mapped array in boxes: of at most a page for `estimate`, larger for a cache."""
 
     in_flight = 1
 

@@ -46,10 +46,7 @@ class Job(Protocol):
         """Do the job in a thread; do not keep `values`, a buffer that is reused."""
 
     def send(self) -> tuple[Callable[[Array], Any], int]:
-        """Return a picklable function of the values and the number of bytes in transit.
-
-        The executor calls the function.
-        """
+        """Return a picklable function of the values for the executor, and the bytes in transit."""
 
     def receive(self, result: Any) -> None:
         """Finish the job with the result of the function."""
@@ -144,10 +141,7 @@ def _on_threads(
 
 
 def _next(news: queue.SimpleQueue[Any]) -> Any:
-    """Return the next entry.
-
-    Wait for short periods, because a wait ignores an interrupt that arrives just before it.
-    """
+    """Return the next entry; an interrupt just before a wait does not end it, so wait briefly."""
     while True:
         with suppress(queue.Empty):
             return news.get(timeout=_PATIENCE)

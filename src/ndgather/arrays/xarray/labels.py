@@ -213,10 +213,7 @@ class SortedLabels:
 
     @cached_property
     def _intervals(self) -> tuple[Positions, int, Array] | None:
-        """The number of values below each interval, the maximum per interval, and padded values.
-
-        None if a binary search is faster.
-        """
+        """The number of values below each interval, the most per interval, and padded values."""
         values, number = self.values, 2 * self.values.size
         with np.errstate(over="ignore", divide="ignore"):
             usable = values.size > 1 and np.isfinite(self._scale(number)) and self._scale(number)
@@ -405,10 +402,7 @@ def _most(numbers: pd.Index[Any] | Array) -> float:
 
 
 def convert_labels(caller: str, name: Hashable, labels: Array, index: pd.Index[Any]) -> Array:
-    """Convert labels to the type of an axis unless it is numeric, for example strings to times.
-
-    Raise DTypeError for types that cannot be on the axis.
-    """
+    """Convert labels to the type of an axis unless it is numeric; raise if they cannot be on it."""
     if {index.dtype.kind, labels.dtype.kind} <= {*"biufc"}:
         return labels
     axis, given = kind_of(index), kind_of(labels)

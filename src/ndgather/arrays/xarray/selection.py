@@ -225,10 +225,7 @@ def check_dict(caller: str, argument: str, value: Any) -> None:
 def find_positions(
     data: xarray.Dataset, labels: Mapping[Hashable, Any], request: Request
 ) -> tuple[xarray.Dataset, dict[Hashable, Any]]:
-    """Return a data set and the positions for its `isel`; -1 stands for a missing label.
-
-    In `sel`, xarray handles a MultiIndex or an index of another package.
-    """
+    """Return a data set and the positions for its `isel`; -1 stands for a missing label."""
     caller = request.caller
     options = (request.period, request.method, request.tolerance)
     named = [name for option in options if isinstance(option, dict) for name in option]
@@ -833,10 +830,7 @@ def _outside(
     positions: Any,
     all_labels: Mapping[Hashable, Any],
 ) -> LabelError:
-    """Return the error for a label more than half a step outside of its axis.
-
-    The hint never suggests a tolerance of more than two steps: the value would be unrelated.
-    """
+    """Return the error for a label more than half a step outside of its axis."""
     index: Any = cast("PandasIndex", pandas_index(data, name)).index
     low, high = index.min(), index.max()
     bad = positions < 0
@@ -858,6 +852,7 @@ def _outside(
             far = np.maximum(low - labels[bad], labels[bad] - high).max()
             steps = np.abs(np.diff(index.to_numpy()[[0, 1, -2, -1]]))[[0, 2]]
             is_place = "latitude" not in meanings_of(data[name]) or abs(labels[bad]).max() <= 90
+            # A tolerance of more than two steps would select an unrelated place.
             if _fit_after_turns(request, data, name, labels[bad]):
                 ways = [f"{request.option('period', CIRCLE, name)} if longitudes go around"]
             elif method == "nearest" and is_place and 0 < far <= 2 * steps.min():
@@ -980,7 +975,7 @@ def _shown(label: Any) -> str:
 
 
 def _hint(request: Request, *ways: str) -> str:
-    """Return a hint for missing labels, with the option that the accessor's method has for them."""
+    """Return a hint that lists `ways` and, if the function has it, the option `missing`."""
     word = _LEFT_OUT.get(request.caller)
     what = {"nan": "for NaN", "drop": "to drop them"}
     ways = (*ways, *([f"{request.option('missing', word)} {what[word]}"] if word else []))

@@ -34,10 +34,7 @@ _PATIENCE = 0.1  # seconds until a stopped call gives up waiting for another thr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheInfo:
-    """The contents of a cache and its usage since it was created or cleared.
-
-    A call counts each chunk once, regardless of the number of points in it.
-    """
+    """Contents and usage of a cache since it was created or cleared; calls count a chunk once."""
 
     hits: int  # chunks found in the cache
     misses: int  # chunks not found in the cache

@@ -1,7 +1,4 @@
-"""Decoders for zarr chunks with known codecs; they reuse memory.
-
-Chunks with other codecs are read with ``z[...]``.
-"""
+"""Decoders for zarr chunks with known codecs; other chunks are read with ``z[...]``."""
 
 from __future__ import annotations
 
