@@ -81,13 +81,6 @@ def type_of_array(tensor: TensorProto) -> TensorType:
     return TensorType(_DTYPE_NAMES.get(tensor.data_type), tuple(tensor.dims[:]))
 
 
-def dtype_name(elem_type: int, value: str) -> str:
-    """Return the name of an ONNX element type; `value` is the name of the value in errors."""
-    if elem_type not in _DTYPE_NAMES:
-        raise DTypeError(f"value {value!r}: elem_type = {elem_type} is not an ONNX type")
-    return _DTYPE_NAMES[elem_type]
-
-
 def element_type(dtype: str) -> int:
     if dtype not in _ELEMENT_TYPES:
         raise DTypeError(f"dtype = {dtype} is not an ONNX type")
@@ -125,7 +118,8 @@ def model_ports(proto: ModelProto) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
     for info in (*inputs, *outputs):
         elem_type = info.type.tensor_type.elem_type
         if elem_type and elem_type not in _DTYPE_NAMES:
-            dtype_name(elem_type, info.name)  # raises
+            text = f"value {info.name!r}: elem_type = {elem_type} is not an ONNX type"
+            raise DTypeError(text)
     defaults = {tensor.name for tensor in proto.graph.initializer}
     ports = [
         [Port.of(x.name, tensor_type(x.type), optional=x.name in defaults) for x in inputs],

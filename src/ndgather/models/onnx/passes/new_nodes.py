@@ -134,9 +134,6 @@ class SizedNodes(NewNodes):
             self._constants[key] = NewNodes.constant(self, array, hint, array.dtype)
         return self._constants[key]
 
-    def assume_small(self, sizes: Iterable[Size]) -> None:
-        self.small += (place for size in sizes for place in size.open)
-
     def sizes(self, name: str, shape: Sequence[object]) -> list[Size]:
         return [
             Size(size) if isinstance(size, int) else Size(1, ((name, axis),))

@@ -138,7 +138,7 @@ class Rows:
         elif allowed is not None and "int64" not in allowed:
             if sizes is not None:
                 small = all(size.number <= _LARGEST_INT32 for size in sizes)
-                self.new.assume_small(sizes)
+                self.new.small += (place for size in sizes for place in size.open)
             if not small:
                 raise self.call.cannot_become(
                     "Gather", "its indices would have to be int32, which may overflow"

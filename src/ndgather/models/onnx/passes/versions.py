@@ -165,7 +165,9 @@ class ConvertVersions:
             return GatherCall.from_node(inferred, new)
 
         call = call_as_it_is()
-        if self.operator is not None and self._changes_kind(call, self.operator):
+        if self.operator is None or self.operator == call.name:
+            return call
+        if any(x.row.kind.scatters for x in operators(self.operator)) == call.origin.kind.scatters:
             try:
                 call.change_operator(self.operator)
             except NdgatherError as refusal:
@@ -174,11 +176,6 @@ class ConvertVersions:
                 draft.add_finding(op_node.where, call.origin, "operator", f"kept: {refusal}")
                 return call_as_it_is()
         return call
-
-    def _changes_kind(self, call: GatherCall, operator: str) -> bool:
-        """Return whether a call should become `operator`: it differs and has the same direction."""
-        scatters = any(item.row.kind.scatters for item in operators(operator))
-        return call.name != operator and call.origin.kind.scatters == scatters
 
     def _version(self, domain: str) -> int:
         if domain == DEFAULT_DOMAIN:
