@@ -99,7 +99,7 @@ def test_tensorstore_and_hdf5(tmp_path):
             found = gather_ranges(array, STARTS, STOPS)
             np.testing.assert_array_equal(found[0], wanted)
             np.testing.assert_array_equal(found[1], offsets)
-        with pytest.raises(DTypeError, match="not stored"):
+        with pytest.raises(DTypeError, match="is not a stored array"):
             gather_ranges(file, STARTS, STOPS)
 
 
