@@ -59,7 +59,7 @@ def test_runtime_that_accepts_out_of_bounds_indices_is_shown():
 def test_correct_exports_are_only_counted():
     text = page(results_of())
     assert "`x[i]` (TorchScript)" not in text
-    assert text.count("1 of 1 exports behave in every runtime as in their framework.") == 2
+    assert text.count("1 of 1 exports agree with their framework in every runtime.") == 2
 
 
 def test_wrong_exports_are_named_first():

@@ -227,7 +227,7 @@ def _outcomes(exports: list[_Export], omitted: set[tuple[str, str]]) -> Iterator
         if export.is_listed and (export.exporter, export.snippet.name) not in omitted:
             rows.setdefault(export.words, []).append(export)
     agree = sum(export.agrees for export in exports)
-    yield f"{agree} of {len(exports)} exports behave in every runtime as in their framework.\n"
+    yield f"{agree} of {len(exports)} exports agree with their framework in every runtime.\n"
     if rows:
         yield from _table("framework", *_COLUMNS.values(), "exports")
     for (framework, specification, *runtimes), alike in rows.items():

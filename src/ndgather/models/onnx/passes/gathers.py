@@ -290,7 +290,7 @@ def _without_defaults(node: NodeProto) -> NodeProto:
 
 
 def measured_nodes(draft: Draft) -> Iterator[RewrittenNode]:
-    """Yield the reports with the number of bytes that new nodes write and MatMul products."""
+    """Yield the reports with the bytes that new nodes write and the products that MatMul adds."""
     types: dict[str, TensorType] = {}
     if any(new for _, new in draft.nodes):
         for outermost in draft.inferred.scopes:

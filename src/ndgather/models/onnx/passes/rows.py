@@ -352,7 +352,7 @@ class Rows:
         if position is None:
             why = self._why or f"{self.target.name} does not support gathers of rows"
             raise self.call.cannot_become("Gather", why)
-        # Consecutive rows share a slice: the rows 4, 5, 6, 1 end at [3, 4] and take two slices.
+        # Consecutive rows share a slice: 4, 5, 6, 1 are two slices, which end before 3 and 4.
         ends = np.flatnonzero(np.diff(position, append=-2) != 1) + 1
         if len(ends) > MOST_UPDATES:
             why = f"the rows need {len(ends)} slices (allowed: at most {MOST_UPDATES})"
