@@ -398,7 +398,7 @@ def test_every_store_accepts_lazy_indices(tmp_path):
             found = ndgather.gather_nd(store, indices)
             assert found.chunks == ((6, 6, 6, 2),)
             np.testing.assert_array_equal(found.compute(), DATA[tuple(wanted.T)], strict=True)
-        with pytest.raises(DTypeError, match="is not stored"):
+        with pytest.raises(DTypeError, match="is not a stored array"):
             ndgather.gather_nd(file, indices)
         with pytest.raises(DTypeError, match="cannot be updated by dask arrays"):
             ndgather.scatter_nd(stores[0], indices, da.zeros(20, dtype="f4"))

@@ -30,7 +30,7 @@ def run(call: Call) -> Any:
 
 
 class Pages:
-    """A memory-mapped array in boxes: of at most a page for `estimate`, larger for a cache."""
+    """A memory-mapped array divided into boxes; `estimate` uses pages, a cache larger boxes."""
 
     in_flight = 1
 
