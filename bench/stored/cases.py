@@ -162,7 +162,7 @@ class Request:
 
     @cached_property
     def labels(self) -> tuple[Array, Array]:
-        """Random labels near the coordinates of `labelled`."""
+        """Random labels near the coordinates of `labeled`."""
         rng, count = np.random.default_rng(2), self.size.count(self.case.count)
         return rng.uniform(-90, 90, count), rng.uniform(0, _LONGITUDES[-1], count)
 
@@ -215,7 +215,7 @@ class Request:
                 np.rint((labels - values[0]) / (values[1] - values[0])).astype(np.int64)
                 for labels, values in zip(self.labels, (_LATITUDES, _LONGITUDES), strict=True)
             )
-            np.testing.assert_array_equal(answer, labelled()[0][rows, columns])
+            np.testing.assert_array_equal(answer, labeled()[0][rows, columns])
             return
         assert answer.shape == (len(self.indices), *self.slices), answer.shape
         assert answer.dtype == np.float32, answer.dtype
@@ -245,7 +245,7 @@ class Request:
             np.testing.assert_array_equal(array[slab], expected + sums[slab])
 
 
-def labelled() -> tuple[Array, dict[str, Array]]:
+def labeled() -> tuple[Array, dict[str, Array]]:
     """Return an in-memory field on latitudes and longitudes, and its coordinates."""
     rows, columns = np.ix_(np.arange(len(_LATITUDES)), np.arange(len(_LONGITUDES)))
     coordinates = {"lat": _LATITUDES, "lon": _LONGITUDES}

@@ -18,7 +18,7 @@ import numpy as np
 
 from bench.peers import Unsupported
 
-from .cases import THREADS, labelled
+from .cases import THREADS, labeled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,10 +44,10 @@ def zarr_array(request: Request, mode: str = "r") -> Any:
     return zarr.open_array(zarr.storage.ObjectStore(store, read_only=True), mode=mode)
 
 
-def labelled_array(request: Request) -> tuple[Any, dict[str, Any]]:
+def labeled_array(request: Request) -> tuple[Any, dict[str, Any]]:
     """Return a DataArray in memory and labels of points."""
     xarray: Any = import_module("xarray")
-    array = xarray.DataArray(*labelled(), dims=("lat", "lon"))
+    array = xarray.DataArray(*labeled(), dims=("lat", "lon"))
     latitudes, longitudes = request.labels
     return array, {
         "lat": xarray.DataArray(latitudes, dims="point"),
@@ -74,7 +74,7 @@ def ndgather(request: Request, _: str) -> Run:
     work = request.case.work
     if work == "labels":
         import_module("ndgather.arrays.xarray")
-        array, points = labelled_array(request)
+        array, points = labeled_array(request)
         return lambda: array.ndgather.sel(points, method="nearest").values
     indices = request.indices
     if work == "scatter":
@@ -206,7 +206,7 @@ def xarray(request: Request, _: str) -> Run:
     """Return a selection from a lazy array, or a selection by labels from an array in memory."""
     package: Any = import_module("xarray")
     if request.case.work == "labels":
-        array, points = labelled_array(request)
+        array, points = labeled_array(request)
         return lambda: array.sel(points, method="nearest").values
     wrapper: Any = import_module("xarray.backends.zarr").ZarrArrayWrapper
     lazy = import_module("xarray.core.indexing").LazilyIndexedArray(wrapper(zarr_array(request)))

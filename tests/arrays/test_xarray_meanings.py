@@ -235,7 +235,7 @@ def test_a_method_for_each_axis(of_time, of_lat):
 def test_errors_mention_degrees_on_a_map():
     metres = {"units": "m", "standard_name": "projection_x_coordinate"}
     data = xr.DataArray(np.zeros(9), {"x": ("x", 5e5 + 30 * np.arange(9.0), metres)}, "x")
-    assert "the grid is in metres; reproject the points" in refused(data, x=[13.4, 12.0])
+    assert "the grid is in meters; reproject the points" in refused(data, x=[13.4, 12.0])
     east = xr.DataArray(np.zeros(9), {"x": ("x", np.arange(9.0), {"units": "degrees_east"})}, "x")
     text = refused(east, x=[500030.0])
     assert "the grid is in degrees; reproject the points" in text

@@ -281,10 +281,10 @@ def test_degrees_for_projected_rasters_fail(ndgather, folder, rasters, columns, 
     if missing and "lon" not in columns:
         assert pd.read_csv("out.csv")["map"].isna().all()
         return
-    text = "the raster is in EPSG:32633, metres; reproject the points, for example with pyproj"
+    text = "the raster is in EPSG:32633, meters; reproject the points, for example with pyproj"
     assert text in outcome.err
     error = ndgather(f"sel feet.tif p.csv -o out.csv --method nearest {options} {missing}").err
-    assert text.replace("EPSG:32633, metres", "EPSG:2263, US survey foot") in error
+    assert text.replace("EPSG:32633, meters", "EPSG:2263, US survey foot") in error
 
 
 @pytest.mark.parametrize(

@@ -637,17 +637,17 @@ class _Labels:
                 continue
             index, labels = self.data.indexes[name], array.values
             selection.labels_of(self.request, self.data, name, labels, index)  # raises for degrees
-            centres = rasters.centres(self.data, name, labels, self.request.period.get(name))
+            centers = rasters.centers(self.data, name, labels, self.request.period.get(name))
             tolerance = self.request.tolerance_of(name)
             if tolerance is not None:
                 with np.errstate(invalid="ignore"):
-                    centres = np.where(abs(centres - labels) <= tolerance, centres, labels)
-            elif self.request.missing == "raise" and np.isnan(centres).any():
-                absent = np.where(np.isnan(centres), -1, 0)
+                    centers = np.where(abs(centers - labels) <= tolerance, centers, labels)
+            elif self.request.missing == "raise" and np.isnan(centers).any():
+                absent = np.where(np.isnan(centers), -1, 0)
                 raise selection.missing_labels(
                     self.request, self.data, name, labels, absent, self.labels
                 )
-            self.labels[name] = array.copy(data=centres)
+            self.labels[name] = array.copy(data=centers)
 
 
 class _CellError(Exception):

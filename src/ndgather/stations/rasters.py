@@ -97,7 +97,7 @@ def opened(place: str) -> xarray.Dataset:
     return data
 
 
-def centres(data: xarray.Dataset, name: str, labels: Array, period: Any = None) -> Array:
+def centers(data: xarray.Dataset, name: str, labels: Array, period: Any = None) -> Array:
     """Return the centers of the pixels that contain labels, or NaN outside of the raster.
 
     A pixel contains the edges it shares with the previous row and column, as in

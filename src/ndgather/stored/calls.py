@@ -48,7 +48,7 @@ _MOST_SHOWN = 20  # chunks listed in an error message
 def gather_or_scatter(
     call: Call, stored: type, reader: Callable[[Any], Reader], writer: Callable[[Any], Writer]
 ) -> Any:
-    """Run a call with arrays of the type `stored`; all arguments except data are read whole."""
+    """Run a call with arrays of the type `stored`; other arguments are read completely."""
     caller = call.caller
     plain: dict[str, Any] = {}
     names = {"data": "data", "indices": call.indices_name, "updates": call.updates_name}

@@ -143,8 +143,8 @@ def _close(data: xarray.Dataset, all_kept: list[arrays.CachedVariable]) -> None:
 def zarr_store(place: str, storage_options: Any = None) -> Any:
     """Return a zarr store: a path, an obstore store, or a URL for fsspec.
 
-    `storage_options` are options of fsspec. With any of them, the store is a URL for fsspec, unless
-    it is in S3 and obstore has an equivalent for every option.
+    If there are `storage_options` (options of fsspec), fsspec opens the URL, unless it is in
+    S3 and obstore has an equivalent for each of them.
     """
     given = dict(storage_options or {})
     given |= given.pop("client_kwargs", None) or {}

@@ -72,7 +72,7 @@ NAMES = {  # the meaning of a name in the absence of attributes
     **dict.fromkeys(("y", "northing"), "y"),
 }
 _ALSO = {"x": "longitude", "y": "latitude"}
-_METRES = ("m", "metre", "metres", "meter", "meters")
+_METERS = ("m", "metre", "metres", "meter", "meters")
 # Numbers that many tables use for missing values.
 _FILLERS = frozenset(sign * (10.0**n - 1) for n in (3, 4, 5, 6) for sign in (1, -1)) | {
     *(-999.9, -9999.9, -32768.0, -32767.0, -2147483648.0, -1e34),
@@ -105,7 +105,7 @@ class SortedLabels:
                 wanted = labels[block]
                 if self.period is not None:
                     wanted = self._in_ring(wanted)
-                near, exists = self._neighbours(wanted, method)
+                near, exists = self._neighbors(wanted, method)
                 if limit is not None:
                     value = self.values[near]
                     distance = _difference(np.maximum(value, wanted), np.minimum(value, wanted))
@@ -173,7 +173,7 @@ class SortedLabels:
             for lower in self.gap
         ]
 
-    def _neighbours(self, labels: Array, method: str | None) -> tuple[Positions, NDArray[np.bool]]:
+    def _neighbors(self, labels: Array, method: str | None) -> tuple[Positions, NDArray[np.bool]]:
         """Return the indices of `values` that labels select, and whether they exist."""
         values, last = self.values, self.values.size - 1
         below = self._count_below(labels)
@@ -579,13 +579,13 @@ def is_longitude(coord: xarray.DataArray) -> bool:
 
 def is_projected(coord: xarray.DataArray) -> bool:
     of_map = str(coord.attrs.get("standard_name")).startswith("projection_")
-    of_lengths = unit_of_map(coord) in ("metres", "km")
+    of_lengths = unit_of_map(coord) in ("meters", "km")
     return of_map or (of_lengths and not meanings_of(coord).isdisjoint("xy"))
 
 
 def unit_of_map(coord: xarray.DataArray) -> str:
     units = str(coord.attrs.get("units", "the units of the map"))
-    return "metres" if units.casefold() in _METRES else units
+    return "meters" if units.casefold() in _METERS else units
 
 
 def are_fillers(labels: Any) -> NDArray[np.bool]:

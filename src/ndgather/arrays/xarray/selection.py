@@ -499,9 +499,9 @@ def estimate_labels(
 ) -> dict[str, Estimate]:
     """Estimate `select_labels` for each lazy variable."""
     positions: Mapping[Hashable, Any] = {}
-    axes: dict[Hashable, _Neighbours] = {}
+    axes: dict[Hashable, _Neighbors] = {}
     if request.is_linear:
-        axes = {name: _Neighbours.of(data, name, labels, request) for name in labels}
+        axes = {name: _Neighbors.of(data, name, labels, request) for name in labels}
     else:
         data, positions = find_positions(data, labels, request)
     estimates = {}
@@ -520,7 +520,7 @@ def estimate_labels(
 
 
 @dataclass(frozen=True, slots=True)
-class _Neighbours:
+class _Neighbors:
     """Labels along a dimension, for interpolation, and their neighbors on the axis."""
 
     labels: xarray.Variable
@@ -536,7 +536,7 @@ class _Neighbours:
         name: Hashable,
         all_labels: Mapping[Hashable, Any],
         request: Request,
-    ) -> _Neighbours:
+    ) -> _Neighbors:
         caller, indexer = request.caller, all_labels[name]
         if name in data.xindexes and pandas_index(data, name) is None:
             raise other_index(caller, name, data.xindexes[name])
@@ -580,7 +580,7 @@ class _Neighbours:
         axis: pd.Index[Any],
         all_labels: Mapping[Hashable, Any],
         request: Request,
-    ) -> _Neighbours:
+    ) -> _Neighbors:
         """Return neighbors for labels that another method than "linear" looks up."""
         _, position = _of_one_axis(data, name, index, all_labels, request)
         if isinstance(position, slice) or np.asarray(position).dtype == bool:
@@ -594,7 +594,7 @@ class _Neighbours:
         share = np.where(at < 0, np.nan, 0.0)
         return cls(found, at.clip(0), at.clip(0), share, is_linear=False)
 
-    def of_block(self, block: Mapping[Hashable, Any]) -> _Neighbours:
+    def of_block(self, block: Mapping[Hashable, Any]) -> _Neighbors:
         labels = self.labels
         key = tuple(block.get(dim, slice(None)) for dim in labels.dims)
         parts = {n: getattr(self, n)[key] for n in ("lower", "upper", "share")}
@@ -607,7 +607,7 @@ def interpolate(
 ) -> xarray.Dataset:
     """Interpolate between labels like ``data.interp(labels)``."""
     check_names(request.caller, data, labels)
-    axes = {name: _Neighbours.of(data, name, labels, request) for name in labels}
+    axes = {name: _Neighbors.of(data, name, labels, request) for name in labels}
     rest = data.drop_vars([name for name in axes if name in data.variables])
     coords: dict[Hashable, xarray.Variable] = {}
     variables: dict[Hashable, xarray.Variable] = {}
@@ -650,7 +650,7 @@ def _selected(
 
 
 def _interpolated(
-    variable: xarray.Variable, axes: Mapping[Hashable, _Neighbours], options: Options
+    variable: xarray.Variable, axes: Mapping[Hashable, _Neighbors], options: Options
 ) -> xarray.Variable:
     call, array = options.call, arrays.array_of(variable)
     blocks: list[dict[Hashable, Any]] = [{}]
@@ -680,13 +680,13 @@ def _interpolated(
     return xarray.Variable(total.dims, values, variable.attrs)
 
 
-def _sizes(axes: Mapping[Hashable, _Neighbours]) -> dict[Hashable, int]:
+def _sizes(axes: Mapping[Hashable, _Neighbors]) -> dict[Hashable, int]:
     return {dim: n for axis in axes.values() for dim, n in axis.labels.sizes.items()}
 
 
 def _blocks(
     variable: xarray.Variable,
-    axes: Mapping[Hashable, _Neighbours],
+    axes: Mapping[Hashable, _Neighbors],
     chunks: Mapping[Hashable, int],
     memory: int,
 ) -> list[dict[Hashable, Any]]:
@@ -718,7 +718,7 @@ def _blocks(
 
 
 def _corners(
-    axes: Mapping[Hashable, _Neighbours],
+    axes: Mapping[Hashable, _Neighbors],
 ) -> tuple[dict[Hashable, xarray.Variable], xarray.Variable]:
     """Return the positions of the neighbors of points by dimension, and their weights.
 
@@ -738,7 +738,7 @@ def _corners(
 
 
 def _weighted(
-    variable: xarray.Variable, axes: Mapping[Hashable, _Neighbours], options: Options
+    variable: xarray.Variable, axes: Mapping[Hashable, _Neighbors], options: Options
 ) -> xarray.Variable:
     positions, weights = _corners(axes)
     taken = _selected(variable, positions, options)
@@ -946,14 +946,14 @@ def _in_other_units(data: xarray.Dataset, name: Hashable, labels: Array) -> str:
     """Return a hint if labels are degrees on an axis of meters, or the reverse."""
     low, high = data[name].values.min(), data[name].values.max()
     present = np.abs(labels[np.isfinite(labels)]) if labels.dtype.kind in "iuf" else np.empty(0)
-    in_metres = is_projected(data[name])
+    in_meters = is_projected(data[name])
     in_degrees = not meanings_of(data[name]).isdisjoint(("latitude", "longitude"))
     if not present.size or not (
-        (in_metres and present.max() <= CIRCLE < max(abs(low), abs(high)))
+        (in_meters and present.max() <= CIRCLE < max(abs(low), abs(high)))
         or (in_degrees and present.min() > _MOST_TURNED)
     ):
         return ""
-    return f"; {reproject(data, data[name] if in_metres else None)}"
+    return f"; {reproject(data, data[name] if in_meters else None)}"
 
 
 def reproject(data: xarray.Dataset, axis: xarray.DataArray | None) -> str:

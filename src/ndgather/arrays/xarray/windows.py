@@ -42,12 +42,12 @@ def windows(
     if not labels:
         raise CallError(f"{caller}: no labels are given (allowed: labels of at least one axis)")
     data, positions = selection.find_positions(data, labels, request)
-    centres, coords = _centres(caller, data, positions)
+    centers, coords = _centers(caller, data, positions)
     written = {name: axis for axis, name in request.names.items()}
     size, mode = (selection.by_axes(data, option, written) for option in (size, mode))
-    names = {dim: (dim, *(name for name in labels if data[name].dims == (dim,))) for dim in centres}
+    names = {dim: (dim, *(name for name in labels if data[name].dims == (dim,))) for dim in centers}
     starts, sizes, modes = {}, {}, {}
-    for dim, centre in centres.items():
+    for dim, center in centers.items():
         wide = _of_dim(size, names[dim])
         if wide is None:
             raise CallError(
@@ -55,12 +55,12 @@ def windows(
                 f"dimension)"
             )
         [sizes[dim]] = arguments.sizes(caller, "size", [wide])
-        starts[dim] = centre - sizes[dim] // 2
+        starts[dim] = center - sizes[dim] // 2
         period = _of_dim(dict(request.period), names[dim])
         word = _of_dim(mode, names[dim]) or ("raise" if period is None else "wrap")
         modes[dim] = arguments.choice(caller, "mode", word, arguments.WINDOW_MODES)
         if modes[dim] == "raise":
-            _check_inside(caller, dim, centre, starts[dim], sizes[dim], data.sizes[dim])
+            _check_inside(caller, dim, center, starts[dim], sizes[dim], data.sizes[dim])
         elif modes[dim] == "wrap" and period is not None:
             _check_cyclic(caller, dim, data, period)
     known = [*dict.fromkeys(name for of_dim in names.values() for name in of_dim)]
@@ -73,7 +73,7 @@ def windows(
                 )
     cut: dict[Hashable, xarray.Variable] = {}
     for name, variable in data.variables.items():
-        inside = [dim for dim in variable.dims if dim in centres]
+        inside = [dim for dim in variable.dims if dim in centers]
         if inside:
             cut[name] = _cut(variable, inside, starts, sizes, modes, options.of(name, variable))
     offsets = {f"{dim}_offset": np.arange(wide) - wide // 2 for dim, wide in sizes.items()}
@@ -85,11 +85,11 @@ def windows(
     return result.assign_coords({n: c for n, c in coords.items() if n not in result.variables})
 
 
-def _centres(
+def _centers(
     caller: str, data: xarray.Dataset, positions: Mapping[Hashable, Any]
 ) -> tuple[dict[Hashable, xarray.Variable], dict[Hashable, Any]]:
     """Return the positions of the labels by dimension, and the coordinates of the labels."""
-    centres: dict[Hashable, xarray.Variable] = {}
+    centers: dict[Hashable, xarray.Variable] = {}
     coords: dict[Hashable, Any] = {}
     lengths: dict[Hashable, int] = {}
     for dim, given in positions.items():
@@ -116,8 +116,8 @@ def _centres(
                     f"{caller}: {dim} has {length} labels along {point_dim}, but another argument "
                     f"has {lengths[point_dim]} (allowed: equal numbers)"
                 )
-        centres[dim] = position
-    return centres, coords
+        centers[dim] = position
+    return centers, coords
 
 
 def _of_dim(option: Any, names: tuple[Hashable, ...]) -> Any:
@@ -130,7 +130,7 @@ def _of_dim(option: Any, names: tuple[Hashable, ...]) -> Any:
 def _check_inside(
     caller: str,
     dim: Hashable,
-    centre: xarray.Variable,
+    center: xarray.Variable,
     start: xarray.Variable,
     wide: int,
     size: int,
@@ -141,7 +141,7 @@ def _check_inside(
         return
     position = tuple(int(at) for at in np.argwhere(outside)[0])
     where = subscript(position)
-    value = int(centre.values[position])
+    value = int(center.values[position])
     first, last = wide // 2, size - wide + wide // 2
     inside = f"positions {first}..{last}, or " if first <= last else ""
     words = "'clip', 'fill'" if first <= last else "'fill'"
@@ -183,7 +183,7 @@ def _cut(
     options: Options,
 ) -> xarray.Variable:
     """Return the windows of a variable; mode "fill" fills with NaN."""
-    points = {d: n for centre in starts.values() for d, n in centre.sizes.items()}
+    points = {d: n for center in starts.values() for d, n in center.sizes.items()}
     lead = {d: n for d, n in points.items() if any(d in starts[dim].dims for dim in dims)}
     at = [starts[dim].set_dims(lead).transpose(*lead) for dim in dims]  # type: ignore[no-untyped-call]
     call = replace(
