@@ -374,7 +374,7 @@ def products_of_others(xp: Any, factors: Any, rows: Any) -> Any:
 
     The factors 2, 3, 5 and 7 in rows 0, 1, 0 and 0 give 5 * 7, 1, 2 * 7 and 2 * 5. After sorting by
     row, each result is the product of the factors before it, times the product of those after it.
-    There is no division, so factors may be 0 and the result can be differentiated. `xp` is torch or
+    Division is avoided, so factors may be 0 and the result can be differentiated. `xp` is torch or
     `jax.numpy`.
     """
     order = xp.argsort(rows, stable=True)

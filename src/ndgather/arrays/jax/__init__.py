@@ -1,9 +1,9 @@
 """JAX arrays: the result is a JAX array, also under jit, vmap, grad and jvp.
 
-On a CPU, code compiled by XLA calls a handler in the core; if there is no handler,
-`jax.pure_callback` calls the core through Python. On GPUs and TPUs, calls are composed of XLA's own
-gather and scatter. An out-of-bounds index raises `IndexOutOfBoundsError`; under jit, JAX raises its
-own exception with the same text when the result is awaited.
+On a CPU, code compiled by XLA calls a handler in the core; without a handler, `jax.pure_callback`
+calls the core through Python. On GPUs and TPUs, calls are composed of XLA's own gather and scatter.
+An out-of-bounds index raises `IndexOutOfBoundsError`; under jit, JAX raises its own exception with
+the same text when the result is awaited.
 """
 
 from __future__ import annotations

@@ -208,7 +208,7 @@ def _integers(op: Any, values: Sequence[int]) -> Any:
 
 
 def _sizes(op: Any, data: Any, axes: int | range) -> Any:
-    """Return the size of data along one or several axes; None if there are no axes."""
+    """Return the size of data along one or several axes; None for an empty range."""
     if isinstance(axes, int):
         return op.Gather(op.Shape(data), op.Constant(value_int=axes))
     return op.Gather(op.Shape(data), _integers(op, axes)) if axes else None

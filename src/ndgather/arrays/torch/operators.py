@@ -154,7 +154,7 @@ def _mapped(
 
 
 def _carry_out(call: Call) -> torch.Tensor:
-    """Run a call below the current `vmap`: in the core if there is no other transform."""
+    """Run a call below the current `vmap`: in the core unless another transform is active."""
     return checks.carry_out(call, temporarily_pop_interpreter_stack())
 
 
