@@ -52,7 +52,7 @@ myst_substitutions = numbers()
 myst_heading_anchors = 3
 myst_heading_slug_func = "docutils.nodes.make_id"  # links use the anchors of the pages
 
-autodoc_typehints = "none"  # the docstrings say more: shapes and values
+autodoc_typehints = "none"  # the docstrings also describe shapes and values
 autodoc_member_order = "bysource"
 autosummary_generate = True
 napoleon_google_docstring = False
