@@ -164,7 +164,7 @@ def _rows(columns: Sequence[Column]) -> Iterator[tuple[Case, tuple[Answer, ...]]
 
 
 def _in_short(columns: Sequence[Column]) -> list[str]:
-    """Summarize how many calls each library gets right, accepts wrongly and crashes on."""
+    """Return a summary of correct results, missing errors and crashes."""
     shares = [
         f"{column.library.name} {column.count(Verdict.RIGHT)} of "
         f"{len(column.answers) - column.count(Verdict.CANNOT)}"

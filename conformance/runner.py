@@ -48,7 +48,7 @@ class Column:
         return sum(answer.verdict is verdict for answer in self.answers)
 
 
-_REPEATS_S = 5.0  # the time limit for repeating a case, for slow implementations
+_REPEATS_S = 5.0  # slow libraries repeat a case only for this time
 
 
 def outcome_of(library: Library, adapter: Any, case: Case) -> Outcome:

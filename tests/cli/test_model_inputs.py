@@ -1,4 +1,4 @@
-"""``ndgather run``: inputs from an archive, from a folder of test data, and at random."""
+"""``ndgather run``: inputs from archives, from folders of test data, and random inputs."""
 
 import json
 from pathlib import Path

@@ -102,7 +102,7 @@ def check_script(words: list[str]) -> None:
 
 
 def check_module(words: list[str]) -> None:
-    """Raise unless the package of the module that the first word names can be found."""
+    """Raise unless the first word is a module in a package that can be found."""
     if not sys.flags.safe_path:
         sys.path[0] = os.fspath(Path.cwd())
     package = words[0].partition(".")[0]

@@ -68,12 +68,12 @@ _FROM_THE_FRONT = IndexRule(negative=False, outside=Outside.UNDEFINED)
 _FROM_BOTH_ENDS = IndexRule(negative=True, outside=Outside.RAISE)
 
 _TYPES_NOTE = (
-    "This package accepts the supported types for which arrays exist; indices may have 8 to 64 "
+    "This package accepts the supported types that exist as array dtypes; indices may have 8 to 64 "
     "bits."
 )
 _UNDEFINED_NOTE = (
-    "Indices must be in range, but the effect of others is not defined. This package raises an "
-    "error, even if the result is empty; the CPU plugin reads out-of-bounds memory or returns "
+    "Indices must be in range, but the effect of other values is not defined. This package raises "
+    "an error, even if the result is empty; the CPU plugin reads out-of-bounds memory or returns "
     "zeros."
 )
 
