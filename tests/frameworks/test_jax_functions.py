@@ -47,7 +47,7 @@ def test_vjp_refuses_wrong_shapes():
     with pytest.raises(ShapeError, match=r"^vjp.gather_nd: cotangent.shape = \(2,\)"):
         vjp.gather_nd(jnp.ones(2), (4,), jnp.array([[0]]))
     with pytest.raises(
-        IndexOutOfBoundsError, match=r"^vjp.gather_windows: starts\[0, 0\] = 3 lets"
+        IndexOutOfBoundsError, match=r"^vjp.gather_windows: starts\[0, 0\] = 3 makes"
     ):
         vjp.gather_windows(jnp.ones((1, 2)), (4,), jnp.array([[3]]), (2,))
 
