@@ -13,7 +13,7 @@
 namespace ndgather::NDGATHER_ISA {
 
 // Policies convert an index to a position on its axis. resolve() returns whether the index is in bounds; only then may `at`
-// be used. Besides them, only offsets() decides whether indices are allowed, by the highest position.
+// be used. No other code decides whether an index is allowed.
 
 template <class Index>
 inline constexpr bool is_u64 = std::is_same_v<Index, std::uint64_t>;
@@ -124,9 +124,7 @@ bool offsets(const Plan& plan, const char* index, Size base, const Size* __restr
   }
   const auto affine_step = static_cast<At>(plan.inner().indexed);
   auto place = static_cast<At>(base);
-  // Unless positions are filled, the highest position of each column tells whether all are in bounds, because a negative
-  // index below the axis is a huge unsigned position. This takes fewer instructions than a comparison for each index.
-  Good good = 1, highest[Columns] = {}, wrong = 0;
+  Good good = 1;
   for (Size i = 0; i < n; ++i) {
     auto at = kAffine ? place : place + static_cast<At>(bases[i]);
     if constexpr (kAffine) place = static_cast<At>(place + affine_step);
@@ -136,22 +134,17 @@ bool offsets(const Plan& plan, const char* index, Size base, const Size* __restr
       const char* const entry = index + i * kStep + c * column_step;
       const auto value = load<Value>(entry + kLow);
       inside &= Good{Policy::resolve(value, column[c], position)};
-      highest[c] = std::max(highest[c], position);
       // A 64-bit value is in bounds only if its high half repeats the sign of its low half: 5 is 00000000 00000005 and -1 is
       // FFFFFFFF FFFFFFFF, but 2**32 + 5 is 00000001 00000005. Unsigned values have no sign.
       if constexpr (kHalves) {
-        const auto difference = static_cast<Good>(load<Value>(entry + 4 - kLow) ^
-                                                  (std::is_signed_v<Index> ? value >> 31 : 0));
-        inside &= Good{difference == 0};
-        wrong |= difference;
+        inside &= Good{load<Value>(entry + 4 - kLow) == (std::is_signed_v<Index> ? value >> 31 : 0)};
       }
       at = static_cast<At>(at + static_cast<At>(position) * column[c].stride);
     }
     if constexpr (!std::is_void_v<Out>) out[i] = inside || !Policy::fills ? static_cast<Out>(at) : kOutsideAs<Out>;
-    if constexpr (Policy::fills) good &= inside;
+    good &= inside;
   }
-  for (int c = 0; c < Columns && !Policy::fills; ++c) good &= Good{highest[c] < static_cast<Good>(column[c].extent)};
-  return good != 0 && (Policy::fills || wrong == 0);
+  return good != 0;
 }
 
 // Calls visit with a value of the C++ type of an index type.
