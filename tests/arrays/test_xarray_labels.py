@@ -258,6 +258,17 @@ def test_lookups_are_independent(kind):
         assert found(index, second) == expected, (first, second)
 
 
+@pytest.mark.parametrize("method", ["nearest", "ffill", "linear"])
+@pytest.mark.parametrize("kind", [xr.DataArray, xr.Dataset])
+def test_labels_replaced_in_place_are_found(kind, method):
+    array = xr.DataArray(np.arange(3.0), {"x": [0.0, 10, 20]}, dims="x", name="v")
+    data = array if kind is xr.DataArray else array.to_dataset()
+    for labels in ([0.0, 10, 20], [20.0, 10, 0], [5.0, 15, 25]):
+        data.coords["x"] = labels
+        fresh = data.copy(deep=True).ndgather.sel(x=[10.0], method=method)
+        xr.testing.assert_identical(data.ndgather.sel(x=[10.0], method=method), fresh)
+
+
 def test_strings_and_unsorted_labels_by_pandas():
     assert look_up("sel", "x", pd.Index(["b", "a"]), np.array(["a", "c"])).tolist() == [1, -1]
     assert look_up("sel", "x", pd.Index([3.0, 1.0, 2.0]), np.array([2, 9])).tolist() == [2, -1]

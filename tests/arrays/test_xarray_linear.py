@@ -125,6 +125,16 @@ def test_other_dtypes_use_the_nearest_label_or_are_dropped():
     assert not points.data_vars
 
 
+@pytest.mark.parametrize("labels", [[0.5, 1.5], [0.25, 1.75], [0.75, 1.25]])
+@pytest.mark.parametrize("dtype", [object, "U1", "S1"])
+def test_text_half_way_is_that_of_the_upper_label(labels, dtype):
+    words, numbers = np.array(["a", "b", "c"], dtype), [1.0, 2.0, 3.0]
+    data = xr.Dataset({"word": ("x", words), "v": ("x", numbers)}, {"x": [0.0, 1.0, 2.0]})
+    ours = data.ndgather.sel(x=labels, method="linear")
+    expected = words[[int(label + 0.5) for label in labels]]
+    np.testing.assert_array_equal(ours.word.values, expected)
+
+
 def test_single_arrays():
     labels = {"lat": xr.DataArray([[10.0], [20.0]], dims=("p", "q")), "lon": 33.0}
     for array in (DATA.t2m, DATA.single, DATA.profile):

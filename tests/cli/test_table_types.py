@@ -203,6 +203,16 @@ def test_json_prints_the_summary(grid, ndgather):
     assert plan["memory_bytes"] > plan["variables"]["v"]["memory_bytes"]
 
 
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Athens", "America/St_Johns"])
+def test_times_with_a_zone_are_converted_to_utc(folder, ndgather, zone):
+    hours = pd.date_range("2020-01-01", periods=24, freq="h")
+    values = xr.Dataset({"v": ("time", np.arange(24.0))}, {"time": hours})
+    values.to_netcdf("hours.nc", engine="h5netcdf")
+    pd.DataFrame({"time": hours[[12]].tz_localize("UTC").tz_convert(zone)}).to_parquet("t.parquet")
+    assert ndgather("sel hours.nc t.parquet -o o.csv").err == ""
+    assert Path("o.csv").read_text().splitlines()[1].endswith(",12.0")
+
+
 def test_a_dry_run_counts_the_table(grid, ndgather):
     plans = []
     for count in (10, 10_000):

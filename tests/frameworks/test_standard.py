@@ -192,10 +192,11 @@ def test_sparse_arrays_are_refused():
 
 @pytest.mark.parametrize("convert", [strict, mx.array], ids=["array-api-strict", "MLX"])
 def test_index_values_beyond_int64(convert):
-    data, far = np.arange(5), np.array([2**64 - 1, 2, 2**63, 3], np.uint64)
+    data, far = np.arange(7), np.array([2**64 - 1, 2, 2**63, 3], np.uint64)
     for mode in ("wrap", "clip", "fill"):
-        actual = ndgather.gather(convert(data), convert(far), mode=mode)
-        np.testing.assert_array_equal(np.array(actual), ndgather.gather(data, far, mode=mode))
+        for function, indices in ((ndgather.gather, far), (ndgather.gather_nd, far[:, None])):
+            actual = function(convert(data), convert(indices), mode=mode)
+            np.testing.assert_array_equal(np.array(actual), function(data, indices, mode=mode))
     with pytest.raises(
         IndexOutOfBoundsError, match=r"^gather: indices\[0\] = 18446744073709551615"
     ):

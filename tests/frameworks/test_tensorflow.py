@@ -243,10 +243,11 @@ def test_unknown_ranks_are_refused():
 
 
 def test_index_values_beyond_int64():
-    data, far = np.arange(5), np.array([2**64 - 1, 2, 2**63, 3], np.uint64)
+    data, far = np.arange(7), np.array([2**64 - 1, 2, 2**63, 3], np.uint64)
     for mode in ("wrap", "clip", "fill"):
-        actual = ndgather.gather(tf.constant(data), tf.constant(far), mode=mode)
-        assert_is(actual, ndgather.gather(data, far, mode=mode))
+        for function, indices in ((ndgather.gather, far), (ndgather.gather_nd, far[:, None])):
+            actual = function(tf.constant(data), tf.constant(indices), mode=mode)
+            assert_is(actual, function(data, indices, mode=mode))
     with pytest.raises(
         IndexOutOfBoundsError, match=r"^gather: indices\[0\] = 18446744073709551615"
     ):

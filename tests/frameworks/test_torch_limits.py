@@ -150,6 +150,16 @@ def test_gradients_of_too_large_arrays_are_refused(size):
         vjp.gather_nd(torch.ones(2), (size,), PLACES)
 
 
+@pytest.mark.parametrize("far", [2**64 - 1, 2**64 - 4, 2**63, 2**63 + 5])
+def test_starts_beyond_int64_wrap_with_gradients(far):
+    data = torch.arange(7.0, requires_grad=True)
+    starts = torch.tensor([[far]], dtype=torch.uint64)
+    result = ndgather.gather_windows(data, starts, (2,), mode="wrap")
+    assert result.tolist() == [[far % 7, (far + 1) % 7]]
+    result.sum().backward()
+    assert data.grad.nonzero().flatten().tolist() == sorted([far % 7, (far + 1) % 7])
+
+
 def test_starts_beyond_int64_under_vmap():
     data = torch.arange(10.0).reshape(2, 5)
     starts = torch.tensor([[[2**64 - 1]], [[1]]], dtype=torch.uint64)

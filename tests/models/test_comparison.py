@@ -370,6 +370,21 @@ def test_explanations_of_scatters_name_the_rule(kind, reduction, first, at, rule
     assert (found.rule, found.decided) == (rule, decided)
 
 
+@pytest.mark.parametrize(
+    ("reduction", "same"), [("none", False), ("min", False), ("max", False), ("add", True)]
+)
+def test_only_sums_and_products_may_differ_in_the_last_place(reduction, same):
+    node = helper.make_node("ScatterND", ["d", "i", "u"], ["y"], reduction=reduction)
+    graph = helper.make_graph([node], "g", [], [])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    (op_node,) = op_nodes(model)
+    update = 1 if reduction == "min" else 3
+    inputs = [np.array([2, 5], np.float32), np.array([[0]]), np.array([update], np.float32)]
+    right = np.array([5 if reduction == "add" else update, 5], np.float32)
+    assert check_node(op_node, inputs, right).same
+    assert check_node(op_node, inputs, np.nextafter(right, np.float32(9))).same == same
+
+
 SOFT = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
     g (float[2, 3] x, int64[1] at) => (float[1, 3] y)
     { a = Abs(x)  b = Neg(a)  s = Softmax(b)  t = Add(s, x)  u = Relu(t)  y = Gather(u, at) }""")

@@ -517,6 +517,8 @@ def test_steps_preserve_results_or_are_refused(name, version, direction):
         seen.append(check_step(seed, operator, source, target))
 
     seeds = [crc32(f"{name} {number}".encode()) for number in range(12)]
+    if name == "OneHot":  # a negative axis, whose result differs if it counts from another rank
+        seeds.append(84)
     seen.extend(check_step(seed, operator, source, target) for seed in seeds)
     draw()
     expected = "refused" if (name, version, direction) in REFUSED else "same"

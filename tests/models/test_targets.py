@@ -1071,6 +1071,26 @@ def test_checked_indices_stay_out_of_bounds():
             assert outcome(run, {**inputs, "at": np.array([at])}) is None
 
 
+def test_checked_indices_stay_out_of_bounds_of_their_own_axis_and_batch():
+    """The indices are within a longer axis, or within the rows of the next batch."""
+    axes = parse_model("""<ir_version: 8, opset_import: ["" : 13]>
+        g (float[5, 3] data, int64[2, 2] at) => (float[2] out)
+        <int64 five = {5}> { within = Mod(at, five)  out = GatherND(data, within) }""")
+    batches = parse_model("""<ir_version: 8, opset_import: ["" : 13]>
+        g (float[2, 3] data, int64[2, 1, 1] at) => (float[2, 1] out)
+        { out = GatherND<batch_dims: int = 1>(data, at) }""")
+    for model, shape, bad, good in (
+        (axes, (5, 3), [[0, 4], [0, 0]], [[4, 2], [0, 0]]),
+        (batches, (2, 3), [[[3]], [[0]]], [[[2]], [[0]]]),
+        (batches, (2, 3), [[[0]], [[-4]]], [[[0]], [[-3]]]),
+    ):
+        data = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        converted = onnx_models.convert(model, target="basic", checked=True)
+        for run in runs_of(converted):
+            assert outcome(run, {"data": data, "at": np.array(bad)}) is None
+            assert outcome(run, {"data": data, "at": np.array(good)}) is not None
+
+
 @given(
     target=st.sampled_from(("basic", *TARGETS)),
     call=calls(GATHERS | SCATTERS),

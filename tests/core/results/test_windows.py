@@ -282,6 +282,21 @@ def test_error_has_attributes_and_out_is_unchanged(mode):
     assert element_bytes(out) == before
 
 
+@pytest.mark.parametrize("dtype", INDEX_DTYPES)
+def test_one_negative_start_of_many_is_out_of_bounds(dtype):
+    """The axis is longer than small index types reach, and the starts fill several blocks."""
+    if np.dtype(dtype).kind == "u":
+        return
+    starts = np.zeros((300, 1), dtype)
+    starts[200] = -1
+    for size in (200, 40_000):
+        out = np.full((300, 3), 7)
+        with pytest.raises(IndexOutOfBoundsError) as caught:
+            gather_windows(np.arange(size), starts, (3,), out=out)
+        assert (caught.value.position, caught.value.count) == ((200, 0), 1)
+        assert (out == 7).all()
+
+
 def test_windows_larger_than_data_extend_past_both_ends():
     starts = np.stack(np.meshgrid(np.arange(-8, 6), np.arange(-8, 7), indexing="ij"), -1)
     found = gather_windows(DATA, starts, (7, 8), mode="fill", fill_value=-1)

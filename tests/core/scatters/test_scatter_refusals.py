@@ -248,3 +248,32 @@ def test_subclasses_are_accepted_and_kept():
     assert result.tolist() == [9, 1, 2]
     assert ndgather.scatter_nd(data, [[0]], [9], out=data) is data
     assert data.tolist() == [9, 1, 2]
+
+
+# Counts at which checks of the indices come in other blocks or rounds than the writes.
+@pytest.mark.parametrize("count", [1, 255, 256, 257, 1023, 1024, 1025, 2_300_000])
+@pytest.mark.parametrize("reduction", ["none", "add"])
+@pytest.mark.parametrize("place", [0, 255, 256, -1])
+def test_one_bad_index_leaves_data_unchanged(count, reduction, place, threads):
+    data = np.zeros(count + 1, np.float32)
+    indices = np.arange(count)[:, np.newaxis]
+    if place >= count:
+        return
+    indices[place] = count + 1
+    with pytest.raises(IndexOutOfBoundsError) as caught:
+        ndgather.scatter_nd(
+            data, indices, np.ones(count, np.float32), reduction=reduction, out=data
+        )
+    assert caught.value.position == (place % count, 0)
+    assert not data.any()
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_fill_value_may_be_a_view_of_out(place):
+    out = np.array([5.0, 6.0, 7.0, 8.0])
+    fill = out[place : place + 1].reshape(())
+    expected = [2, fill[()], fill[()], 3]
+    result = ndgather.gather_nd(
+        np.array([1.0, 2, 3]), [[1], [9], [9], [2]], mode="fill", fill_value=fill, out=out
+    )
+    assert result.tolist() == expected
