@@ -87,10 +87,10 @@ Measured on {where.processor}, {where.processors} processors, {where.system}, wi
 - Before anything is timed, the results of eight runs are compared with NumPy's, because threads
   may lose an update in a single run. ScatterND of onnxruntime does so if it has a reduction, and
   is not compared. A library that does not support a call, or returns a wrong result, is not timed.
-- The libraries take turns, in an order that changes in every round. Each turn starts when the
-  process is idle, because threads of onnxruntime spin for 40 ms after a call and threads of torch
-  for 10 ms, and begins with an untimed call. A turn is repeated if its threads waited for a
-  processor for more than 2 % of the time.
+- The libraries take turns, in an order that changes in every round. Each turn begins with an
+  untimed call. It starts when the process is idle: threads of onnxruntime spin for 40 ms after a
+  call, and threads of torch for 10 ms. A turn is repeated if its threads waited for a processor
+  for more than 2 % of the time.
 - Times are medians. *Spread* is the interquartile range of ndgather's times divided by the median;
   smaller differences between libraries mean nothing. No page is written if more than 5 of 90 cases
   spread more than 10 %.

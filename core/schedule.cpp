@@ -62,7 +62,7 @@ bool writes_past_caches(const Plan& plan, bool gathers) {
 
 // Whether to split slices because their elements are a cache line or more apart. Each of those lines also holds elements of
 // neighboring slices, so it is better to walk all slices element by element, or by parts that fill a line of the dense
-// array. A gather keeps slices whole if the second-level cache holds all lines of one.
+// array. A gather keeps slices whole if all cache lines of a slice fit into the L2 cache.
 bool are_spread(const Plan& plan, bool gathers) {
   bool spread = plan.slice_rank > 0 && plan.loop_rank + plan.slice_rank <= kMaxRank &&
                 plan.positions >= kLimits.spread_positions;

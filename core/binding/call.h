@@ -18,7 +18,7 @@ extern PyTypeObject* refusal_type;
 PyObject* refused(const Refusal& refusal, PyObject* facts, const Array& data, const Array& indices, const Shape& slices,
                   const Array& updates);
 
-// Returns the two numbers of a refusal as a tuple.
+// Returns the two facts of a refusal, which are numbers whose meaning depends on the rule, as a tuple.
 PyObject* facts_of(const Refusal& refusal);
 
 // Makes a refusal that leaves a call to Python, whatever its arguments are.
@@ -76,7 +76,7 @@ class Call {
   Reduction reduction_ = Reduction::none;
   ElementType type_ = ElementType::opaque;
   bool in_place_ = false;  // whether a scatter writes to `data` itself
-  bool records_ = false;   // whether a library records a gradient for an argument
+  bool records_ = false;   // whether a library tracks gradients for an argument
   bool holds_ = false;     // whether arrays of other libraries are kept alive by exporting them
   Outside bad_;
   // For other libraries: the exported `out`, the result before it becomes an object, and exported inputs.

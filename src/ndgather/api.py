@@ -66,7 +66,7 @@ def call_of(caller: str, /, *arguments: Any, **options: Any) -> Call:
 
 
 def fast_call(function: F) -> F:
-    """Return a function of the core with the name, signature and docstring of `function`.
+    """Wrap a core function in the name, signature and docstring of `function`.
 
     The body of `function` is never run. Its name must be the value of a `Kind`, and its parameters
     must be listed in ``_core.ARGUMENTS``, starting with those that have no default.

@@ -91,13 +91,13 @@ class Axes:
         return tuple(next(values) if a in self.indexed else position[a] for a in self.points)
 
     def in_data(self, points: Sequence[Any], slices: Sequence[Any]) -> tuple[Any, ...]:
-        """Return values given per role in the order of the axes of data."""
+        """Return the values of each role, ordered by the axes of data."""
         return _ordered(self.points + self.slices, (*points, *slices))
 
     def in_dense(
         self, positions: Sequence[Any], window: Sequence[Any], slices: Sequence[Any]
     ) -> tuple[Any, ...]:
-        """Return values given per role in the order of the axes of the dense array."""
+        """Return the values of each role, ordered by the axes of the dense array."""
         order = self.positions + self.window + self.dense_slices
         return _ordered(order, (*positions, *window, *slices))
 

@@ -1,6 +1,6 @@
 """The exceptions that ndgather raises.
 
-Texts have the form ``<function>: <argument>[<where>] = <value> <problem> (<what is allowed>)``.
+Messages have the form ``<function>: <argument>[<where>] = <value> <problem> (<what is allowed>)``.
 """
 
 from __future__ import annotations

@@ -139,9 +139,8 @@ def stacked(
 ) -> str | None:
     """Return the expression that converts a tuple of index arrays to indices of `data`.
 
-    The tuple has an array per axis and is called `name`, and `names` are the names of its items,
-    if they have any. None is returned if the items cannot be broadcast, or are not arrays, numbers
-    or lists.
+    The tuple, called `name`, has one array per axis, and `names` are the names of these arrays, if
+    any. None is returned if the items cannot be broadcast, or are not arrays, numbers or lists.
     """
     if not all(
         isinstance(item, int | float | np.number | list | tuple | range) or is_array(item)

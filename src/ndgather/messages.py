@@ -1,6 +1,6 @@
-"""Error texts that several modules use, and functions that format their parts.
+"""Error messages that several modules share, and functions that format parts of messages.
 
-Texts have the form ``<function>: <argument>[<where>] = <value> <problem> (<what is allowed>)``.
+Messages have the form ``<function>: <argument>[<where>] = <value> <problem> (<what is allowed>)``.
 Functions that return an exception do not raise it.
 """
 
@@ -98,7 +98,7 @@ ORDERS = {
 
 
 def shown(shape: Shape) -> str:
-    """Format a shape like NumPy, on a single line. Sizes may be names; an unknown size is "?"."""
+    """Format a shape as NumPy does, on one line. Sizes may be names; an unknown size is "?"."""
     texts = ("?" if size is None else str(size) for size in shape)
     sizes = (text if text.isprintable() else repr(text) for text in texts)
     return f"({', '.join(sizes)}{',' if len(shape) == 1 else ''})"

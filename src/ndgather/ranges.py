@@ -85,7 +85,8 @@ def read(caller: str, starts: object, stops: object, lengths: object, size: int)
     offsets = np.zeros(len(begin) + 1, np.int64)
     np.cumsum(count, out=offsets[1:])
     near = begin
-    if begin.dtype == object:  # starts beyond 2**61 move to just past the axis
+    # A start beyond 2**61 is replaced by an equal one modulo the size, just past the axis.
+    if begin.dtype == object:
         near = np.where(begin > _FAR, begin % max(size, 1) + max(size, 1), begin)
     return Ranges(near.astype(np.int64, copy=False), count, offsets, size, begin)
 

@@ -200,7 +200,7 @@ def gather_ranges(
 ) -> Array:
     """Compute the cotangent of `data` in the values of ``gather_ranges(data, starts, stops)``.
 
-    Starting from zeros, each range of the cotangent is added where the gather read it.
+    The result starts as zeros. Each range of the cotangent is added where it was read.
 
     Parameters
     ----------
@@ -256,8 +256,8 @@ def scatter_nd(
 
     For ``add``, the cotangent of `data` is `cotangent` itself, and the cotangent of an update is
     the slice of `cotangent` that the update was added to. For ``none``, replaced elements of `data`
-    have cotangent 0, and if several updates share an element, only the last has a nonzero cotangent
-    there.
+    have cotangent 0, and if several updates share an element, the last receives the whole
+    cotangent.
 
     Parameters
     ----------

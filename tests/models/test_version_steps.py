@@ -103,7 +103,7 @@ CASES = {
         FLOATS, 13, 11,
     ),
     "reshape": ("s = Constant<value_ints=[3,-1]>() y = Reshape<allowzero=1>(x, s)", FLOATS, 14, 9),
-    "reshape of open sizes": (
+    "reshape of dynamic sizes": (
         "s = Shape(x) b = Constant<value_ints=[0]>() e = Constant<value_ints=[1]>()"
         " n = Slice(s, b, e) t = Constant<value_ints=[12]>() f = Concat<axis=0>(n, t)"
         " y = Reshape<allowzero=1>(x, f)",

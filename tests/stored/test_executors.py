@@ -93,7 +93,7 @@ CALLS = {
     "windows": lambda data, **options: ndgather.gather_windows(
         data, points(60) % 15, (5, 9, 11), **options
     ),
-    "windows that stick out": lambda data, **options: ndgather.gather_windows(
+    "windows past the end": lambda data, **options: ndgather.gather_windows(
         data, points(60, 2), (5, 9), mode="fill", fill_value=-1, **options
     ),
     "filled": lambda data, **options: ndgather.gather_nd(
@@ -176,7 +176,7 @@ def test_results_keep_their_byte_order(tmp_path, dtype):
     native = values.astype(values.dtype.newbyteorder("="))
     with h5py_of(tmp_path, values) as dataset:
         for name, call in CALLS.items():
-            if dtype == ">M8[s]" and name in ("filled", "windows that stick out"):
+            if dtype == ">M8[s]" and name in ("filled", "windows past the end"):
                 continue  # the fill value is a number
             expected = call(native).astype(values.dtype)
             for store in (array, dataset):

@@ -136,7 +136,7 @@ class Layout:
     def others(self) -> list[tuple[int, Any, Shape]]:
         """Return the row axes that indices do not address, with their number of coordinates.
 
-        Each axis comes with the shape in which its coordinates broadcast to the positions.
+        Each axis comes with the shape that lets its coordinates broadcast to the positions.
         """
         axes: list[tuple[int, Any, Shape]] = []
         for axis in (a for a in range(self.first, self.end) if a not in self.axes):

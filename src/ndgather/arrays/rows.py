@@ -24,7 +24,7 @@ _SPARSE = 8  # rows are copied if fewer than 1 in 8 elements are addressed
 
 
 class _NumPy(lowering.Library):
-    """NumPy as a `Library`, restricted to functions of all supported versions."""
+    """NumPy as a `Library`, restricted to functions that every supported version has."""
 
     integers = staticmethod(windows.NumPyLibrary.integers)
 

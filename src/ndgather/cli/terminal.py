@@ -175,7 +175,7 @@ def shows_progress(quiet: bool = False) -> bool:
 
 @contextmanager
 def working(what: str, quiet: bool = False) -> Iterator[None]:
-    """Show the elapsed time of a command on a terminal, after the first second."""
+    """Show the elapsed time on a terminal if a command runs for more than a second."""
     if not shows_progress(quiet):
         yield
         return

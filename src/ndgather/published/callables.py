@@ -58,7 +58,7 @@ class KnownCalls:
         self._known: dict[Key, tuple[Callable[..., Any], int, tuple[int, ...]]] = {}
 
     def key(self, inputs: Sequence[object], named: Mapping[str, object]) -> Key | None:
-        """Return a key for all facts that the checks need, or None if they need values."""
+        """Return a key of what the checks depend on, or None if they depend on values."""
         key: list[object] = []
         for position, value in enumerate(inputs):
             if type(value) is np.ndarray and value.dtype.kind != "O":

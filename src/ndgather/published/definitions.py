@@ -33,8 +33,8 @@ def _equate(call: CallShapes, role: Role, wanted: Sequence[Size]) -> None:
     before = call.shown(axes)
     if not axes.is_of(len(wanted)) or not all(map(call.sizes.equate, axes.sizes, wanted)):
         raise ShapeError(
-            f"{call.caller}: {call.name(role)}.shape = {shown(before)} does not fit the other "
-            f"inputs (allowed: {shown(call.shown(Axes(list(wanted))))})"
+            f"{call.caller}: {call.name(role)}.shape = {shown(before)} does not match the "
+            f"other inputs (allowed: {shown(call.shown(Axes(list(wanted))))})"
         )
 
 
@@ -122,8 +122,9 @@ def _infer_tensor_scatter(call: CallShapes) -> Axes:
         if bad.any():
             at = int(np.argmax(bad))
             raise IndexOutOfBoundsError(
-                f"{call.caller}: write_indices[{at}] = {values[at]} lets {shortest} rows stick out "
-                f"of axis {axis} of past_cache, which has size {longest} (allowed: 0..{most})",
+                f"{call.caller}: write_indices[{at}] = {values[at]} lets {shortest} rows extend "
+                f"past the end of axis {axis} of past_cache, which has size {longest} "
+                f"(allowed: 0..{most})",
                 position=(at,),
                 value=int(values[at]),
                 axis=axis,

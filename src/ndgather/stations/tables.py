@@ -121,7 +121,7 @@ class TextTable:
         return is_text and of_utf8 and is_clear and not quoted_or_broken
 
     def lines(self, count: int = BLOCK) -> Iterator[pd.DataFrame]:
-        """Yield frames with a single column of lines; its name is the header line."""
+        """Yield frames of lines in a single column, whose name is the header line."""
         lines = io.TextIOWrapper(io.BytesIO(self._content), "utf-8", newline="\n")
         header = next(lines).removeprefix(_BYTE_ORDER_MARK).removesuffix("\n")
         for start in range(0, max(1, self.size), count):

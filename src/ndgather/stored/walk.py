@@ -225,7 +225,7 @@ def _by_executor(
 
 @contextmanager
 def _named(call: Call, reader: Reader, chunk: Chunk) -> Iterator[None]:
-    """Convert any error of an executor or its task to an error that names executor and chunk."""
+    """Convert an error of an executor or its task to one that names the executor and the chunk."""
     what = f"was not read by executor = {type(call.executor).__name__} object"
     with messages.converted_errors(partial(chunk_error, call.caller, reader, chunk, what)):
         yield

@@ -187,7 +187,7 @@ def _count_errors(
     regions: Sequence[Region],
     blocks: Sequence[Any],
 ) -> IndexOutOfBoundsError | None:
-    """Return the error for the first bad index in these and earlier blocks; it counts all."""
+    """Return the error for the first bad index so far, with the number of all bad indices."""
     call = layout.call
     errors = [] if earlier is None else [earlier]
     for region, block in zip(regions, blocks, strict=True):

@@ -152,7 +152,10 @@ def data_of_scatter(cotangent: jax.Array, indices: jax.Array, op: Operation) -> 
 def updates_of_scatter(
     cotangent: jax.Array, shape: tuple[int, ...], indices: jax.Array, op: Operation
 ) -> jax.Array:
-    """Return the cotangent of updates; if they are assigned, only the last of an element counts."""
+    """Return the cotangent of updates.
+
+    If updates replace elements, only the last update of an element has a cotangent other than 0.
+    """
     back = replace(op, kind=op.kind.gather, reduction="none")
     result = gather(cotangent, indices, back)
     if ROWS[op.reduction].added == -1:

@@ -75,7 +75,7 @@ def scatter_back(
 
 
 def _weighted(change: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
-    """Return a change times its weight; an unset flag gives 0 even if the change is NaN."""
+    """Return a change times its weight. A boolean weight of False gives 0 even for NaN."""
     if weight is None:
         return change
     return torch.where(weight, change, 0) if weight.dtype == torch.bool else change * weight

@@ -494,7 +494,7 @@ class Plan:
             kept[0] = compiled[grid]
 
     def errors(self, data: torch.Tensor, stream: int) -> tuple[Any, torch.Tensor | None]:
-        """Return a buffer of zeros for errors and its key, or None if kernels report none."""
+        """Return a zeroed buffer for errors and its key, or None if kernels report no errors."""
         if not self.waits:
             return None, None
         key = f"{data.get_device()} {stream}"

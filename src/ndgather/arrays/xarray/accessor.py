@@ -60,8 +60,8 @@ class Accessor(Generic[T]):
             Labels along the dimensions, as for xarray's ``sel``: DataArrays, arrays, lists, single
             labels or slices. Use a dict for dimensions that have the name of an option. Each row of
             a DataFrame is a point; the new dimension is named after the index of the DataFrame, or
-            ``index``. A name that is not a coordinate refers to the only axis with the same
-            meaning: ``lat`` finds ``latitude``. This also applies to names in options.
+            ``index``. A name without a coordinate stands for the one axis that has its meaning:
+            ``lat`` finds ``latitude``. This also applies to names in options.
         method : {None, "nearest", "pad", "backfill", "linear"} or dict
             How to look up a label:
 

@@ -315,7 +315,7 @@ class Source:
     key: Key
     decoders: tuple[Any, ...] = ()  # xarray wrappers around an array of the same shape
     dtype: Any = None  # dtype of the decoded values
-    cached: CachedVariable | None = None  # set if the data set was opened with a cache
+    cached: CachedVariable | None = None  # None unless the dataset was opened with a cache
 
     @classmethod
     def of(cls, array: Any) -> Source:

@@ -366,7 +366,7 @@ def _end_beside(
 
 
 def _seconds(time: Any) -> Fraction:
-    """Return the exact number of seconds of a duration, or of a time since 1970."""
+    """Return a duration, or a time since 1970, as an exact number of seconds."""
     unit, per_second = np.datetime_data(time.dtype)[0], {"s": 1, "ms": 10**3, "us": 10**6}
     if unit not in (*per_second, "ns"):
         time, unit = time.astype(f"{time.dtype.kind}8[s]"), "s"
@@ -481,7 +481,7 @@ def sorted_axis(
     period: Any,
     axes: Axes | None = None,
 ) -> tuple[SortedLabels, Array] | None:
-    """Return the sorted labels of an axis, and `labels` as numbers of the same type.
+    """Return the sorted labels of an axis and the requested `labels`, as numbers of one type.
 
     Return None unless their common type is a 64-bit integer, float or time.
     """
@@ -532,7 +532,7 @@ def meanings_of(coord: xarray.DataArray) -> set[str]:
 def match_axes(data: xarray.Dataset, names: Iterable[Hashable]) -> dict[Hashable, Hashable]:
     """Return a dict from names to axes; names without an axis are omitted.
 
-    A name that is neither a dimension nor a coordinate refers to the only axis with the same
+    A name that is neither a dimension nor a coordinate stands for the one axis that has its
     meaning: ``lat`` finds ``latitude``. Otherwise ``x`` finds longitudes and ``y`` latitudes.
     """
     known = {*data.sizes, *data.coords}

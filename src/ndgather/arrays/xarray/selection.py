@@ -722,7 +722,7 @@ def _corners(
 ) -> tuple[dict[Hashable, xarray.Variable], xarray.Variable]:
     """Return the positions of the neighbors of points by dimension, and their weights.
 
-    Along two dimensions with shares s and t of the upper neighbors, the four corners have the
+    In two dimensions, if the upper neighbors have the weights s and t, the four corners have the
     weights ``(1 - s) (1 - t)``, ``(1 - s) t``, ``s (1 - t)`` and ``s t``.
     """
     corners = np.array([*product(*([0, 1][: 1 + each.is_linear] for each in axes.values()))])

@@ -76,7 +76,7 @@ def _infer_shared(
     constants: tuple[_Constant, ...],
     options: tuple[tuple[str, type, Any], ...],
 ) -> Inference:
-    """Infer the types of a call; indices, which have no content in the key, become zeros."""
+    """Infer the types of a call. Zeros replace the indices, whose values are not in the key."""
     arrays = {
         name: np.broadcast_to(np.zeros((), dtype), shape)
         if content is None

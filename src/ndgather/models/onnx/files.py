@@ -47,7 +47,7 @@ IN_MEMORY = "model"
 
 
 def open_model(model: Source, caller: str) -> tuple[ModelProto, str | None]:
-    """Return a model and the folder of its external tensors, or None if the folder is unknown.
+    """Return a model and the folder of its external tensors; an unknown folder is None.
 
     `caller` is the public function that error messages name.
     """

@@ -61,7 +61,7 @@ from ndgather.models.onnx.value_ranges import SAME_VALUES
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Inference, RankAtLeast, TensorType
 
-# Open sizes: sizes that a model does not declare as numbers
+# Dynamic sizes: sizes that a model does not declare as numbers
 
 
 def checked_sizes(caller: str, sizes: object) -> dict[str, int]:
@@ -73,7 +73,7 @@ def checked_sizes(caller: str, sizes: object) -> dict[str, int]:
 
 
 def open_sizes(ports: Iterable[Port]) -> dict[tuple[str, int], str]:
-    """Return the name of each open size of the inputs, by input and axis."""
+    """Return the name of each dynamic size of the inputs, by input and axis."""
     return {
         (port.name, axis): f"{port.name}[{axis}]" if size == "?" else size
         for port in ports
@@ -83,7 +83,7 @@ def open_sizes(ports: Iterable[Port]) -> dict[tuple[str, int], str]:
 
 
 def check_size_names(sizes: Iterable[str], ports: Iterable[Port]) -> None:
-    """Raise ModelError if a name in `sizes` is not an open size of the inputs."""
+    """Raise ModelError if a name in `sizes` is not a dynamic size of the inputs."""
     known = open_sizes(ports)
     names = sorted({*known.values(), *(f"{name}[{axis}]" for name, axis in known)})
     for name in sizes:
@@ -445,7 +445,7 @@ def _declare(op_node: OpNode, inference: Inference, names: set[str]) -> bool:
 def types_from_inputs(model: ModelProto, folder: str | None) -> dict[str, TensorType]:
     """Return the types that can be inferred from the inputs alone.
 
-    Every open size of an input is given a name. Other declarations are ignored, except for the
+    Every dynamic size of an input is given a name. Other declarations are ignored, except for the
     results of operators that onnx does not know.
     """
     bare = deepcopy(model)
@@ -485,7 +485,7 @@ def declares_sizes(model: ModelProto, *, of: Container[str] | None = None) -> bo
 def drop_stale_sizes(
     model: ModelProto, known: Mapping[str, TensorType]
 ) -> dict[str, tuple[TypeProto, str]]:
-    """Drop declared sizes that actually depend on an open size of an input.
+    """Drop declared sizes that actually depend on a dynamic size of an input.
 
     Return the original declarations and the reasons for the changes, by value name. Raise
     NdgatherError if a declared type contradicts the known type; the message names the node.

@@ -106,7 +106,7 @@ def _random_array(
 
 
 def _random_shape(port: Port, chosen: dict[str, int]) -> tuple[int, ...]:
-    """Return the shape of an input and add the values of its open sizes to `chosen`."""
+    """Return the shape of an input and add the values of its dynamic sizes to `chosen`."""
     if port.shape is None:
         raise ModelError(
             f"input {port.name!r}: the model does not declare its rank, so its values cannot be "

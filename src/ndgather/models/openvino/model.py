@@ -229,7 +229,7 @@ def check(model: FilePath | Content | Model) -> tuple[Finding, ...]:
 
 
 class _Step(NamedTuple):
-    """The computation of a value; error messages call the layer's operator `title`."""
+    """The computation of a value. `title` is the layer's operator in error messages."""
 
     layer: Layer
     title: str

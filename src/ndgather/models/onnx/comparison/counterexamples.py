@@ -30,7 +30,7 @@ Kind: TypeAlias = tuple[str, ...]
 
 _NUMBER = re.compile(r"-?\d+")
 _MOST_CHANGES = 3
-_SIZES = (0, 1, 2, 3)  # values of open sizes in every second try
+_SIZES = (0, 1, 2, 3)  # values of dynamic sizes in every other attempt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -103,7 +103,7 @@ def search(
 
     Each try draws random inputs and sets a few elements of one input to edge cases: negative
     indices, the ends of an axis, out-of-bounds indices, duplicate indices, NaN, infinities or huge
-    values. Every second try also sets the open sizes of the model to 0, 1, 2 or 3.
+    values. Every second try also sets the dynamic sizes of the model to 0, 1, 2 or 3.
 
     Differences are of the same kind if they begin at the same node and have the same rule and the
     same outcome in every runtime. The first inputs of each kind are reduced to the smallest sizes

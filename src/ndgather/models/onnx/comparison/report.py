@@ -13,7 +13,7 @@ from ndgather.models.onnx.comparison.explanation import Explanation
 
 @dataclass(frozen=True, slots=True)
 class RuntimeRun:
-    """The outcome of the whole model in one runtime: "ran", "refused" or "crashed"."""
+    """The outcome of running the whole model in one runtime: "ran", "refused" or "crashed"."""
 
     runtime: str
     version: str
@@ -69,7 +69,7 @@ class Comparison:
     Attributes
     ----------
     runs : tuple of RuntimeRun
-        The outcome of the whole model in each runtime.
+        The outcome of running the whole model in each runtime.
     nodes : tuple of NodeComparison
         The gather and scatter nodes in the order of the model.
     outputs : tuple of (str, str)

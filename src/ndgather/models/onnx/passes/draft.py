@@ -37,7 +37,7 @@ class Draft:
     `taken` contains the names of all values, `titles` the names of all nodes, and `kept` the values
     that were already unused in the source.
     `assumed` contains the types of values whose sizes are declared but cannot be inferred.
-    `stale` contains the declarations that contradict an open size of an input, with the reasons.
+    `stale` contains the declarations that contradict a dynamic size of an input, with the reasons.
     `nodes` contains a report on each gather and scatter and the nodes that replace it.
     `normalized` contains the outputs of new gathers, whose indices are already normalized.
     """

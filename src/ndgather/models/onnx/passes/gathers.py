@@ -153,7 +153,7 @@ class RewriteGathers:
     def _missing_operator(self, names: Iterable[str], opset: int, sizes: Sequence[str]) -> str:
         """Return the reason if the target or its opset lacks an operator of the new nodes.
 
-        `sizes` are the open sizes of the node. Without open sizes, Range and Shape are not needed.
+        `sizes` are the dynamic sizes of the node. Without them, Range and Shape are not needed.
         """
         numbers = f"numbers for its sizes {listed(sizes)}" if sizes else ""
         asked = {"MatMul"} if self.allow_matmul else set()
@@ -271,7 +271,7 @@ def _write_node(inferred: InferredNode, write: _Writer, new: SizedNodes) -> str:
 
 
 def _open_sizes(op_node: OpNode) -> list[str]:
-    """Return the names of the open sizes of a node's inputs, such as ``N`` or ``data[0]``."""
+    """Return the names of the dynamic sizes of a node's inputs, such as ``N`` or ``data[0]``."""
     sizes = (
         plain(size or f"{name}[{axis}]")
         for name in op_node.node.input
@@ -290,7 +290,7 @@ def _without_defaults(node: NodeProto) -> NodeProto:
 
 
 def measured_nodes(draft: Draft) -> Iterator[RewrittenNode]:
-    """Yield the reports with the bytes that new nodes write and the products that MatMul adds."""
+    """Yield the reports, with the bytes that new nodes write and the multiplications of MatMul."""
     types: dict[str, TensorType] = {}
     if any(new for _, new in draft.nodes):
         for outermost in draft.inferred.scopes:

@@ -31,7 +31,7 @@ _MOST_SIZES = 4096
 
 
 def fold_known_sizes(draft: Draft, target: Target) -> Draft:
-    """Replace nodes that compute with known sizes by constants until nothing changes."""
+    """Fold computations with known sizes into constants until nothing changes."""
     while _fold(draft, target, draft.inferred.pair_graph(draft.model.graph)):
         draft.changed()  # types may depend on the new constants
     return draft

@@ -81,7 +81,7 @@ def keep_identity(node: NodeProto, new: Sequence[NodeProto], titles: set[str]) -
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The product of a number and open sizes, each given as a pair of value name and axis."""
+    """The product of a number and dynamic sizes, each given as a pair of value name and axis."""
 
     number: int = 1
     open: tuple[tuple[str, int], ...] = ()
@@ -118,7 +118,7 @@ _FOLDS: Mapping[str, Callable[..., Any]] = {
 class SizedNodes(NewNodes):
     """New nodes of `opset` that compute indices in `dtype` before a node.
 
-    `small` lists the axes whose open size is assumed to be at most 2**31 - 1.
+    `small` lists the axes whose dynamic size is assumed to be at most 2**31 - 1.
     """
 
     opset: int

@@ -105,7 +105,7 @@ class Rows:
         return checked if self.checked else f"may {verb} another element"
 
     def normalize_indices(self) -> None:
-        """Normalize the negative indices of the call in a type that the target supports."""
+        """Normalize the call's negative indices, using a type that the target supports."""
         call, axis = self.call, self.axis
         batch, tuples = self.meaning.batch_dims, call.row.kind.tuples
         sizes = self.data[batch : self._addressed()] if tuples else [self.data[axis]]
@@ -164,7 +164,7 @@ class Rows:
         is_negative = find_value_range(new.scope, name).lowest < 0
         adds_checks = self.checked and self.call.safe_range is None
         before = self.call.types[Role.INDICES].dtype or dtype
-        # Open sizes are read from a Shape as int64, so a single Cast at the end is enough.
+        # Dynamic sizes are read from a Shape as int64, so a single Cast at the end is enough.
         is_open = any(size.open for size in sizes)
         if adds_checks or (is_open and before == "int64"):
             dtype = before  # a Cast could turn an out-of-bounds index into a valid one
@@ -237,7 +237,7 @@ class Rows:
 
         1. Data (5, 7), axis 0: the slices are rows.
         2. Data (2, 5, 7), axis 1: index i selects two of ten rows, i and 5 + i.
-        3. Data (N, 5, 7), axis 1, where N is open: the axis is moved to the front and back again.
+        3. Data (N, 5, 7), axis 1, N dynamic: the axis is moved to the front and back again.
 
                    N 5 7  -- Transpose -->  5 N 7  -- Gather -->  3 N 7  -- Transpose -->  N 3 7
         """
@@ -297,7 +297,7 @@ class Rows:
         self, kinds: Iterable[Kind], rows: str, rank: int, flat: str
     ) -> Kind | None:
         """Return the first kind that the target supports for rows of this rank, or None."""
-        # Limits depend on whether sizes are open, not on the sizes; 1 stands for any number.
+        # Limits depend on whether sizes are dynamic, not on the sizes; 1 stands for any number.
         is_open = any(size.open for size in (*self.data, *self.indices))
         scope, dim, self._why = self.new.scope, None if is_open else 1, ""
         dims = {Kind.GATHER: (dim,), Kind.SCATTER_ELEMENTS: (dim,) * rank}
@@ -548,8 +548,8 @@ class Rows:
     ) -> str:
         """Combine updates with rows of data in the order of the updates.
 
-        1. At constant positions, in as many turns as a row has updates. For the rows 1, 0, 1, the
-           first turn applies updates 0 and 1, and the second turn applies update 2.
+        1. At constant positions, in passes that update each row at most once. For the rows 1, 0,
+           1, the first pass applies updates 0 and 1, and the second pass applies update 2.
         2. One by one if there are few updates: a row is gathered, combined and put back.
         3. By a product with a matrix whose element (row, update) is 1 if the update is for the row.
         """

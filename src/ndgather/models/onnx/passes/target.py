@@ -1,8 +1,8 @@
 """Targets: the supported operators and the limits of gathers and scatters.
 
 A target is a TOML file or an ONNX opset. In a file, ``operators`` lists the operators that new
-nodes may use, and ``open_sizes`` lists additional operators for models with open sizes. Each table
-``limits.NAME`` adds a gather or scatter and restricts its calls using the fields of `Limits`.
+nodes may use, and ``open_sizes`` lists additional operators for models with dynamic sizes. Each
+table ``limits.NAME`` adds a gather or scatter and restricts its calls using the fields of `Limits`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Limits:
             if ranks is not None and (shape is None or not ranks[0] <= len(shape) <= ranks[1]):
                 return f"the rank of {name} is {rank} (allowed: {ranks[0]}..{ranks[1]})"
             if not self.open and not all(isinstance(size, int) for size in shape or (None,)):
-                return f"a size of {name} is open (allowed: numbers, which infer can set)"
+                return f"{name} has a dynamic size (allowed: numbers, which infer can set)"
             if shape and name == "data" and not kind.tuples:
                 axis = (meaning.axis or 0) % len(shape)
             if shape and name == "indices" and kind.tuples:
@@ -146,7 +146,7 @@ class Target:
 
 
 def _negative(scope: Scope, indices: str) -> str:
-    """Return when indices may be negative, or an empty string if they cannot be."""
+    """Say when indices may be negative; return an empty string if they never are."""
     if not may_be_negative(scope, indices):
         return ""
     always = may_be_negative(scope, indices, in_bounds=True)
