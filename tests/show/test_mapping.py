@@ -84,6 +84,11 @@ def test_window_starts_may_exceed_int64():
     starts, kind = np.array([2**63], np.uint64), "gather_windows"
     call = Call(kind, Kind(kind), np.array([False]), starts, mode="fill", window_shape=(0,))
     assert_sources(call, np.empty(0, int))
+    starts, data = np.array([[2**63 - 1], [2**64 - 1]], np.uint64), np.arange(3)
+    call = Call(kind, Kind(kind), data, starts, mode="wrap", window_shape=(2,))
+    assert_sources(
+        call, np.array([[(start + w) % 3 for w in (0, 1)] for start in (2**63 - 1, 2**64 - 1)])
+    )
 
 
 def cells_of(panel):

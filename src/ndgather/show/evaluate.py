@@ -187,7 +187,7 @@ class DrawnEntries:
         source = [*self.axes.in_data(entry.start, slices)]
         for axis, mode in enumerate(self.call.modes):
             at = source[axis] + place[self.axes.window[axis]]
-            source[axis] = int(windows.positions(mode, np.int64(at), self.call.data.shape[axis]))
+            source[axis] = int(windows.positions(mode, at, self.call.data.shape[axis]))
         pairs = zip(source, self.call.data.shape, strict=True)
         return tuple(source) if all(0 <= at < size for at, size in pairs) else None
 
