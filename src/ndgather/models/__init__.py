@@ -1,4 +1,4 @@
-"""Model files, and argument checks that the model formats share."""
+"""Support for model files, including argument validation for all model formats."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Content: TypeAlias = bytes | bytearray | memoryview
 
 
 def instance(caller: str, argument: str, value: object, kind: type[T], what: str) -> T:
-    """Return `value`, or raise if it is not a `kind`; a bool does not count as an int."""
+    """Return `value`, or raise if its type is not `kind`. Booleans are not accepted as integers."""
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise argument_kind(caller, argument, value, what, kind.__name__)
     return value
@@ -49,7 +49,7 @@ def names(caller: str, argument: str, value: object) -> tuple[str, ...]:
 
 
 def whole_number(caller: str, argument: str, value: object, least: int) -> int:
-    """Return `value` as an int, or raise if it is not an integer or below `least`."""
+    """Return `value` as an int, or raise if it is not an integer or is less than `least`."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
         raise argument_kind(caller, argument, value, "a number", f"int from {least}")
     return int(_in_range(caller, argument, int(value), least, float("inf")))
@@ -81,7 +81,7 @@ def _in_range(caller: str, argument: str, value: float, least: float, most: floa
 
 
 def array(name: str, value: object) -> Array:
-    """Return `value` as a plain NumPy array; masks, units and nulls are refused."""
+    """Return `value` as a plain NumPy array, or raise if it has a mask, a unit or nulls."""
     if type(value) is np.ndarray:
         return value
     foreign.check(name, "array", value)

@@ -1,4 +1,4 @@
-"""Array files: read without unpickling, and written completely or not at all."""
+"""Array files, which are read without unpickling and replaced atomically."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _PROTOBUF = "TensorProto (.pb)"
 
 
 def check_regular(path: Path) -> None:
-    """Raise for pipes and devices, which may be endless or block the reader."""
+    """Raise FileError unless a path is a regular file, because reading a pipe may not end."""
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(21, "Is a directory")
-    except (OSError, ValueError) as error:  # ValueError: a null byte in the path
+    except (OSError, ValueError) as error:  # A null byte in the path raises ValueError.
         raise messages.unreadable(path, error) from error
     if not stat.S_ISREG(mode):
         raise FileError(f"{path}: cannot be read: is not a regular file")
 
 
 def content(path: Path, most: int) -> bytes:
-    """Return the bytes of a file; raise if there are more than `most`."""
+    """Return the content of a file, or raise FileError if it has more than `most` bytes."""
     check_regular(path)
     try:
         if (size := path.stat().st_size) <= most:
@@ -45,7 +45,7 @@ def content(path: Path, most: int) -> bytes:
 
 
 def read(path: Path) -> Array:
-    """Return the array in a ``.npy`` file, memory-mapped and read-only, or in a ``.pb`` file."""
+    """Return the array in a ``.pb`` file, or in a ``.npy`` file as a read-only memory map."""
     if path.suffix == ".npy":
         with _reading(path, ".npy"):
             return np.asarray(np.lib.format.open_memmap(path, mode="r"))
@@ -62,7 +62,7 @@ def read(path: Path) -> Array:
 
 
 def read_archive(path: Path) -> dict[str, Array]:
-    """Return the arrays of a ``.npz`` archive by name."""
+    """Return the arrays in a ``.npz`` archive by name."""
     if path.suffix != ".npz":
         raise messages.unknown_suffix(path, (".npz",))
     with _reading(path, ".npz"), path.open("rb") as file, np.load(file) as archive:
@@ -71,7 +71,7 @@ def read_archive(path: Path) -> dict[str, Array]:
 
 @contextmanager
 def _reading(path: Path, kind: str) -> Iterator[None]:
-    """Convert the exceptions of a library that reads a file to FileError."""
+    """Return a context manager that converts exceptions of a reading library to FileError."""
     check_regular(path)
     try:
         yield
@@ -87,7 +87,8 @@ def resolved(path: Path) -> Path:
     """Return a path with all symbolic links resolved."""
     try:
         return path.resolve()
-    except (OSError, ValueError, RuntimeError) as error:  # a null byte, or a cycle of links
+    except (OSError, ValueError, RuntimeError) as error:
+        # The path has a null byte, or symbolic links form a cycle.
         raise messages.unwritable(path, error) from error
 
 
@@ -99,7 +100,7 @@ def make_folder(folder: Path) -> None:
 
 
 def check_place(path: Path, suffixes: Sequence[str]) -> None:
-    """Raise early if no file can be written to `path`."""
+    """Raise FileError if `path` is not a valid path for an output file."""
     target = resolved(path)
     if path.suffix not in suffixes:
         raise messages.unknown_suffix(path, suffixes)
@@ -110,21 +111,21 @@ def check_place(path: Path, suffixes: Sequence[str]) -> None:
 
 
 def replace_file(*files: tuple[Path, Callable[[Path], object]]) -> None:
-    """Write files to temporary paths, then move either all of them into place or none.
+    """Write all files to temporary paths, then replace either all target files or none.
 
-    The function of each file writes it to a temporary path in the same folder.
+    Each argument is a target path and a function that writes the content to a given path.
     """
     targets = [resolved(path) for path, _ in files]
     stems = [target.parent / f".ndgather-{os.getpid()}-{os.urandom(4).hex()}" for target in targets]
-    moved: list[tuple[Path, Path, bool]] = []  # target, backup, whether the target existed
+    moved: list[tuple[Path, Path, bool]] = []  # (target, backup, whether the target existed)
     try:
         for stem, (path, write_to) in zip(stems, files, strict=True):
             part = stem.with_suffix(".part")
             try:
                 write_to(part)
                 with part.open("rb+") as file:
-                    os.fsync(file.fileno())  # so that the rename cannot precede the data on disk
-            except NdgatherError:  # from reading the source of the file
+                    os.fsync(file.fileno())  # Flush the data to disk before the file is renamed.
+            except NdgatherError:  # `write_to` may also read other files.
                 raise
             except OSError as error:
                 raise messages.unwritable(path, error) from error
@@ -132,7 +133,7 @@ def replace_file(*files: tuple[Path, Callable[[Path], object]]) -> None:
             backup = stem.with_suffix(".old")
             try:
                 existed = target.exists()
-                with suppress(OSError):  # no backup if the file system lacks hard links
+                with suppress(OSError):  # Skip the backup if hard links are not supported.
                     if existed:
                         backup.hardlink_to(target)
                 stem.with_suffix(".part").replace(target)
@@ -153,7 +154,7 @@ def replace_file(*files: tuple[Path, Callable[[Path], object]]) -> None:
 
 
 def write_all(arrays: Mapping[Path, Array]) -> None:
-    """Write arrays to ``.npy`` and ``.pb`` files, either all of them or none."""
+    """Write all arrays to ``.npy`` and ``.pb`` files, or none if an error occurs."""
     for path in arrays:
         check_place(path, SUFFIXES)
     replace_file(*((path, _writer(path, array)) for path, array in arrays.items()))
@@ -164,13 +165,14 @@ def _writer(path: Path, array: Array) -> Callable[[Path], object]:
     if path.suffix == ".pb":
         from onnx import numpy_helper  # noqa: PLC0415 - slow, and an extra
 
-        what = f"dtype {array.dtype}"  # not an ONNX type, or the tensor exceeds 2 GiB
+        what = f"dtype {array.dtype}"
         with messages.converted_errors(lambda _: messages.not_storable(path, what, _PROTOBUF)):
             serialized = numpy_helper.from_array(array).SerializeToString()
         return lambda part: part.write_bytes(serialized)
-    if array.dtype.kind == "O":  # Python strings become fixed-width strings
+    if array.dtype.kind == "O":  # Convert Python strings to fixed-width strings.
         fixed = array.astype(np.str_) if all(isinstance(x, str) for x in array.flat) else None
-        if fixed is None or not np.array_equal(fixed, array):  # NumPy drops trailing null chars
+        # Fixed-width strings cannot represent trailing null characters.
+        if fixed is None or not np.array_equal(fixed, array):
             raise messages.not_storable(path, f"dtype {array.dtype} with these values", ".npy")
         array = fixed
     return partial(_write_npy, array=array)
@@ -179,7 +181,7 @@ def _writer(path: Path, array: Array) -> Callable[[Path], object]:
 def _write_npy(part: Path, array: Array) -> None:
     out = np.lib.format.open_memmap(part, mode="w+", dtype=array.dtype, shape=array.shape)
     if hasattr(os, "posix_fallocate"):
-        # Detect a full disk here: writing to mapped pages of a sparse file would crash (SIGBUS).
+        # Allocate now to raise an error if the disk is full. Writing mapped pages would crash.
         with part.open("r+b") as file:
             os.posix_fallocate(file.fileno(), 0, part.stat().st_size)
     np.copyto(out, array)

@@ -1,4 +1,4 @@
-"""Code that the model formats share: call inference, ports, input validation and results."""
+"""Type inference of calls, input validation and run results for all model formats."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ndgather.runtimes.runtime import dtype_named
 
 
 def unique(name: str, taken: set[str]) -> str:
-    """Return `name`, with a number appended if it is taken, and add it to `taken`."""
+    """Return `name`, or a variant with a numeric suffix if it is taken, and add it to `taken`."""
     candidate, low, high = name, 1, 1
     while candidate in taken:
         low, high = high, 2 * high
         candidate = f"{name}_{high}"
-    while high - low > 1:  # assumes that taken numbers are consecutive
+    while high - low > 1:  # a binary search, because the suffixes in use are consecutive
         middle = (low + high) // 2
         if f"{name}_{middle}" in taken:
             low = middle
@@ -36,7 +36,7 @@ def unique(name: str, taken: set[str]) -> str:
     return candidate
 
 
-_SMALL = 1024  # size limit in bytes for constants in cache keys
+_SMALL = 1024  # the maximum size, in bytes, of a constant in a cache key
 
 
 def infer_call(
@@ -47,7 +47,7 @@ def infer_call(
 ) -> Inference:
     """Infer the types of an operator call, using a cache because large models repeat calls.
 
-    Calls that differ only in the values of indices share an `Inference`.
+    The cached result does not depend on the values of the indices, which are checked separately.
     """
     key: list[_Constant] = []
     for name, array in constants.items():
@@ -57,13 +57,15 @@ def infer_call(
             key.append((name, array.dtype, array.shape, array.tobytes()))
         else:
             return function.infer(*types, constants=constants, **attributes)
-    options = tuple((name, type(x), x) for name, x in attributes.items())  # 1.0 is not an axis
-    with suppress(NdgatherError, TypeError):  # TypeError: a list attribute is not hashable
+    # The types are part of the key because 1 equals 1.0, but 1.0 is not a valid axis.
+    options = tuple((name, type(x), x) for name, x in attributes.items())
+    with suppress(NdgatherError, TypeError):  # A list attribute raises TypeError when hashed.
         inference = _infer_shared(function, types, tuple(key), options)
         if function.row.definition is None and Role.INDICES.value in constants:
             check_known_indices(function.row, inference, constants[Role.INDICES.value])
         return inference
-    return function.infer(*types, constants=constants, **attributes)  # so that errors name values
+    # The call is repeated with the actual constants so that errors can quote their values.
+    return function.infer(*types, constants=constants, **attributes)
 
 
 _Constant: TypeAlias = tuple[str, np.dtype[Any], tuple[int, ...], bytes | None]
@@ -76,7 +78,7 @@ def _infer_shared(
     constants: tuple[_Constant, ...],
     options: tuple[tuple[str, type, Any], ...],
 ) -> Inference:
-    """Infer the types of a call. Zeros replace the indices, whose values are not in the key."""
+    """Infer the types of a call. Zeros replace constants whose values are not in the cache key."""
     arrays = {
         name: np.broadcast_to(np.zeros((), dtype), shape)
         if content is None
@@ -88,9 +90,9 @@ def _infer_shared(
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An input or output as the model declares it; undeclared properties are None.
+    """An input or output of a model. A dtype or shape that the model does not declare is None.
 
-    Each size is a number, a name, or ``"?"``.
+    Each size is a number, a name, or ``"?"`` for an unknown size.
     """
 
     name: str
@@ -146,7 +148,7 @@ class OutputArray:
 
 
 def leave_out_sequences(path: object, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tensors; warn about sequences (lists), and raise if there are no tensors."""
+    """Drop sequences (lists) with a warning and return the tensors, or raise if there are none."""
     arrays = {name: value for name, value in values.items() if not isinstance(value, list)}
     for name in (name for name in values if name not in arrays):
         if not arrays:
@@ -161,11 +163,11 @@ class Run:
 
     outputs: tuple[OutputArray, ...]
     seconds: float
-    gather_nodes: int  # run by ndgather or, in a runtime, compared with ndgather
+    gather_nodes: int  # the number of nodes that ndgather ran, or compared if a runtime ran them
     remaining_nodes: int
     runtime: str = "reference"
-    differences: tuple[str, ...] = ()  # nodes whose values differ from their specification
-    left: tuple[tuple[str, str], ...] = ()  # (node, reason) for nodes that were not compared
+    differences: tuple[str, ...] = ()  # the nodes whose results do not match the specification
+    left: tuple[tuple[str, str], ...] = ()  # (node, reason) for each node that was not compared
 
 
 def port_dtype_name(dtype: np.dtype[Any]) -> str:
@@ -173,10 +175,10 @@ def port_dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 def fit_inputs(ports: Sequence[Port], inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Return `inputs` with the dtypes of the model; raise if they do not fit.
+    """Return `inputs` with the dtypes of the model; raise an error if a dtype or shape is wrong.
 
-    Arrays are converted to native byte order, fixed-width strings to Python strings, and the raw
-    bytes that a ``.npy`` file stores for bfloat16, float8 etc. to their dtype. No value changes.
+    Only the representation changes: arrays are converted to native byte order, fixed-width strings
+    are converted to Python strings, and raw bytes from a ``.npy`` file are viewed as bfloat16 etc.
     """
     known = {port.name: port for port in ports}
     for name in inputs:
@@ -216,7 +218,7 @@ def _fit_dtype(port: Port, array: Array) -> Array:
 
 
 def _check_shape(port: Port, shape: tuple[int, ...], sizes: dict[str, tuple[int, str]]) -> None:
-    """Check the shape of an input; `sizes` has the named sizes of earlier inputs."""
+    """Check the shape of an input. `sizes` maps the size names of earlier inputs to values."""
     if port.shape is None:
         return
     if len(shape) != len(port.shape):

@@ -1,4 +1,4 @@
-"""Findings of model checks, known behavior of runtimes, and output as text and JSON."""
+"""Findings of model checks, their formatting, and known differences between runtimes."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ class Finding:
     """A problem that a check found."""
 
     where: str  # the name of the node or layer in the model
-    operator: str  # with domain and version, e.g. "ai.onnx GatherND-13"; may be empty
+    operator: str  # the operator with domain and version, as in "ai.onnx GatherND-13", or empty
     rule: str  # a short name of the violated rule, such as "port" or "index range"
     what: str  # a single-line description of the problem
     severity: Severity
-    runtimes: tuple[str, ...] = ()  # the affected runtimes; empty means all
-    notes: tuple[Finding, ...] = ()  # the joined findings, one for each behavior of runtimes
+    runtimes: tuple[str, ...] = ()  # the affected runtimes, or an empty tuple for all runtimes
+    notes: tuple[Finding, ...] = ()  # the findings that were merged into this finding
 
 
 class Findings(tuple[Finding, ...]):
@@ -104,14 +104,14 @@ def at_least(findings: Iterable[Finding], severity: Severity) -> bool:
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings in a stable order by descending severity."""
+    """Return the findings sorted by descending severity, using a stable sort."""
     return sorted(findings, key=lambda finding: _ORDER[finding.severity])
 
 
 def about(findings: Iterable[Finding], runtimes: Sequence[str]) -> list[Finding]:
     """Return the findings that affect all runtimes or any of `runtimes`.
 
-    Names match as substrings and ignore case: ``"openvino"`` stands for all OpenVINO devices.
+    Each name is a case-insensitive substring, so ``"openvino"`` matches all OpenVINO devices.
     """
     wanted = [name.lower() for name in runtimes]
     kept = []
@@ -128,7 +128,7 @@ def about(findings: Iterable[Finding], runtimes: Sequence[str]) -> list[Finding]
 
 
 def _joined(notes: Sequence[Finding]) -> Finding:
-    """Join the notes on the same fact into a finding with their highest severity."""
+    """Merge notes that apply for the same reason, and keep the highest severity."""
     if len(notes) == 1:
         return notes[0]
     first, *others = notes
@@ -142,7 +142,7 @@ def _joined(notes: Sequence[Finding]) -> Finding:
 
 
 def fits_32_bits(integers: Array) -> bool:
-    """Return whether all values fit int32; avoids copies because constants may be large."""
+    """Return whether all values can be represented in int32, without copying `integers`."""
     return not integers.size or bool(integers.min() > -(2**31) and integers.max() < 2**31)
 
 
@@ -161,8 +161,8 @@ def to_json(findings: Iterable[Finding]) -> list[dict[str, object]]:
 def as_text(findings: Sequence[Finding], width: int = 100) -> str:
     """Return a table of the findings, most severe first, followed by a summary.
 
-    Findings that differ only in the node share a row. The last column is wrapped so that lines
-    have at most `width` characters if the other columns leave room; 0 disables wrapping.
+    Findings that differ only in the node share a row. The last column is wrapped to lines of at
+    most `width` characters if the other columns leave enough room. A width of 0 disables wrapping.
     """
     if not findings:
         return summary(findings)
@@ -179,7 +179,7 @@ def as_text(findings: Sequence[Finding], width: int = 100) -> str:
 
 
 def _rows(findings: Sequence[Finding]) -> list[tuple[str, str, str, str, str]]:
-    """Return the header and rows of the table of findings."""
+    """Return the header and the rows of the table that `as_text` prints."""
     groups: dict[Finding, list[str]] = {}
     for finding in worst_first(findings):
         groups.setdefault(replace(finding, where=""), []).append(one_line(finding.where))
@@ -197,7 +197,7 @@ def _text(finding: Finding) -> str:
 
 
 def summary(findings: Iterable[Finding]) -> str:
-    """Return a single line with the number of findings and the meaning of each severity."""
+    """Return a line that counts the findings of each severity and explains the severity."""
     counts = Counter(finding.severity for finding in findings)
     texts = (f"{counts[x]} {x.value} ({_MEANINGS[x]})" for x in Severity if counts[x])
     return "; ".join(texts) or "nothing found"
@@ -205,10 +205,11 @@ def summary(findings: Iterable[Finding]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownCall:
-    """Everything known about a call, with the error if it cannot run for any inputs.
+    """The static information about an operator call.
 
-    `declared` has the types in the model and `inferred` the inferred types; they are the same if
-    the call cannot run. `fits_32_bits` is true if all values of data fit int32.
+    `declared` contains the types that the model declares. `inferred` contains the inferred types,
+    or the declared types if inference fails. `error` is set if the call fails for all inputs.
+    `fits_32_bits` is true if int32 can represent all elements of data and updates.
     """
 
     row: OperatorVersion
@@ -228,7 +229,7 @@ class KnownCall:
         inference: Inference | None = None,
         **known: Any,
     ) -> Self:
-        """Create a call; missing attributes get their default values."""
+        """Create a call in which missing attributes have their default values."""
         roles = [item.role for item in row.inputs]
         declared = dict(zip(roles, (*types, *(TensorType(),) * len(roles)), strict=False))
         inferred = dict(zip(roles, inference.inputs, strict=True)) if inference else declared
@@ -242,7 +243,7 @@ class KnownCall:
 
     @property
     def batch_dims(self) -> int:
-        """The value of the attribute, or 0 if it exceeds the maximum rank."""
+        """The value of the attribute, or 0 if the value is larger than any rank."""
         batch_dims = self.attributes.get("batch_dims", 0)
         return batch_dims if isinstance(batch_dims, int) and batch_dims <= LARGEST_RANK else 0
 
@@ -252,13 +253,13 @@ class KnownCall:
 
     @property
     def depth(self) -> Dim:
-        """The length of an index tuple, if it is known."""
+        """The length of the index tuples, or None if it is unknown."""
         dims = self.inferred[Role.INDICES].dims
         return dims[-1] if dims else None
 
     @property
     def axis(self) -> int | None:
-        """The non-negative number of the indexed axis, if it is known."""
+        """The indexed axis as a non-negative number, or None if it is unknown."""
         dims = self.inferred[Role.DATA].dims
         if "axis" not in self.attributes and Role.AXIS in self.inferred:
             return None
@@ -268,7 +269,7 @@ class KnownCall:
         return axis if axis >= 0 else axis + len(dims) if dims else None
 
     def indexed_axes(self, depth: Dim) -> range | None:
-        """Return the axes of data that are indexed; `depth` is the length of an index tuple."""
+        """Return the indexed axes of data, where index tuples have the length `depth`."""
         if self.row.kind.tuples:
             first = self.batch_dims
             return range(first, first + depth) if isinstance(depth, int) else None
@@ -359,14 +360,14 @@ def _smaller_off_axis(call: KnownCall) -> str | None:
 
 
 def _duplicates(call: KnownCall) -> str | None:
-    """Describe a position that several updates set without a reduction."""
+    """Describe a position with duplicate indices if the call has no reduction."""
     if call.row.duplicates is Duplicates.NOT_APPLICABLE or call.reduction != "none":
         return None
     return _repeated(call)
 
 
 def _repeated(call: KnownCall) -> str | None:
-    """Describe a position with duplicate indices."""
+    """Describe a position of data that several indices address, or return None."""
     indices, data = call.indices, call.inferred[Role.DATA].dims
     axes = call.indexed_axes(0 if indices is None or not indices.ndim else indices.shape[-1])
     if indices is None or data is None or axes is None:
@@ -390,11 +391,11 @@ def _repeated(call: KnownCall) -> str | None:
     return f"position {position} of data has duplicate indices"
 
 
-_FEW_UPDATES = 4096  # elements; for fewer updates, no runtime starts a thread
+_FEW_UPDATES = 4096  # Runtimes use a single thread for at most this many elements of updates.
 
 
 def _repeated_updates(call: KnownCall) -> str | None:
-    """Describe updates of the same position that a reduction combines, unless there are few."""
+    """Describe duplicate indices of a reduction, or return None if `updates` is small."""
     sizes = call.inferred[Role.UPDATES].numbers if Role.UPDATES in call.inferred else None
     few = sizes is not None and math.prod(sizes) <= _FEW_UPDATES
     if call.reduction == "none" or few:
@@ -451,8 +452,8 @@ CONDITIONS: dict[str, Callable[[KnownCall], str | None]] = {
 class RuntimeNote(NamedTuple):
     """The behavior of runtimes for calls that meet the condition of a rule.
 
-    Empty `kinds` or `runtimes` stand for all of them; `operators` are operators with a definition.
-    `source` is the URL of the evidence.
+    If `kinds` or `runtimes` is empty, the note applies to all kinds or runtimes. If `operators` is
+    not empty, the note applies only to these operators. `source` is the URL of the evidence.
     """
 
     rule: str
@@ -479,13 +480,13 @@ RUNTIME_NOTES = tuple(
 )
 
 
-_DETAIL = ": "  # separates the description of the call from the behavior of runtimes
+_DETAIL = ": "  # the separator between the reason for a note and the behavior of the runtimes
 
 
 def runtime_notes(call: KnownCall) -> Iterator[tuple[RuntimeNote, str]]:
-    """Yield the notes that apply to a call, each with the reason why it applies.
+    """Yield each note that applies to a call, together with the reason.
 
-    Notes on errors apply only to calls that cannot run, and other notes only to calls that can.
+    Notes about errors apply only to calls that always fail. All other notes apply to other calls.
     """
     for note in RUNTIME_NOTES:
         of_this_kind = call.row.name in note.operators
@@ -499,7 +500,7 @@ def runtime_notes(call: KnownCall) -> Iterator[tuple[RuntimeNote, str]]:
 
 
 def differing_results(call: KnownCall) -> dict[str, str]:
-    """Return the rules in which runtimes differ for a call, with descriptions."""
+    """Return a description of each rule that runtimes implement differently for a call."""
     notes = runtime_notes(call)
     return {
         note.rule: f"{detail}{_DETAIL}{note.what}"
@@ -509,7 +510,7 @@ def differing_results(call: KnownCall) -> dict[str, str]:
 
 
 def check_runtimes(names: Iterable[str]) -> None:
-    """Raise if a name does not match any runtime in the notes."""
+    """Raise an error if a name does not match any runtime in the notes."""
     known = sorted({runtime for note in RUNTIME_NOTES for runtime in note.runtimes})
     for name in names:
         if not any(name.lower() in runtime.lower() for runtime in known):
@@ -522,9 +523,9 @@ def check_runtimes(names: Iterable[str]) -> None:
 def noted(
     where: str, operator: str, notes: Iterable[tuple[RuntimeNote, str, tuple[str, ...]]]
 ) -> Iterator[Finding]:
-    """Yield a finding for each reason, joining notes that apply for the same reason.
+    """Yield a finding for each reason, after merging the notes that apply for the same reason.
 
-    Each note comes with the reason and the runtimes to list.
+    `notes` contains tuples of a note, the reason why it applies, and the affected runtimes.
     """
     by_reason: dict[tuple[str, str], list[Finding]] = {}
     for note, detail, runtimes in notes:

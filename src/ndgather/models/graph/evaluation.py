@@ -1,4 +1,4 @@
-"""Casts in models, and the indices that determine an element of a result."""
+"""Checked casts, and a lookup of the indices that produced an element of a result."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def converted(array: Array, name: str) -> Array:
 
 
 def _lost(array: Array, result: Array) -> NDArray[np.bool_]:
-    """Return a mask of the elements of `array` that are out of range for the type of `result`."""
+    """Return a mask of the elements of `array` that the type of `result` cannot represent."""
     if not _integral(result.dtype):
         finite = [np.isfinite(values.astype(np.float64)) for values in (array, result)]
         return np.asarray(finite[0] & ~finite[1])
     unsigned, bits = result.dtype.name.startswith("u"), int(result.dtype.name.lstrip("uint"))
     if not _integral(array.dtype):
-        # The bounds are powers of two, so rounding to a float type never crosses them.
+        # The bounds are powers of two, which float64 represents exactly.
         lowest, beyond = (0.0, 2.0**bits) if unsigned else (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1))
         truncated = np.trunc(array.astype(np.float64))
         return np.asarray(~((truncated >= lowest) & (truncated < beyond)))
@@ -66,10 +66,10 @@ def _integral(dtype: np.dtype[Any]) -> bool:
 def index_places(
     row: OperatorVersion, attributes: Mapping[str, Any], inputs: Sequence[Array], at: Position
 ) -> list[tuple[Position, tuple[int, ...]]]:
-    """Return the positions in `indices` that determine ``result[at]``, with their values.
+    """Return the positions and values of the indices that determine ``result[at]``.
 
-    There is a single position for a gather and up to eight for a scatter. The list is empty if no
-    update addresses the element, or for operators with a definition.
+    A gather has a single position. A scatter has a position for each update of the element, but at
+    most eight are returned. The list is empty for operators with a definition.
     """
     if row.definition is not None:
         return []

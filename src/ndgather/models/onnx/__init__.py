@@ -1,6 +1,7 @@
 """Run, check and convert ONNX models and infer their types.
 
-Gather and scatter nodes use ndgather; the `onnx` package runs and infers all other nodes.
+ndgather runs the gather and scatter nodes and infers their types. The `onnx` package does the same
+for all other nodes.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ __all__ = [
     "search",
 ]
 
-# Imported on first use: running a model in a runtime does not need them, and the evaluator of onnx
-# alone adds 20 MB.
+# These modules are imported on first use because importing the evaluator of onnx needs 20 MB of
+# memory. Running a model in a runtime does not need them.
 _LATER = {
     name: module
     for module, names in {

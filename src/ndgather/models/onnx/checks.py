@@ -1,4 +1,4 @@
-"""Model checks: errors, results that differ between runtimes, and unsupported nodes."""
+"""Checks for errors, for results that differ between runtimes, and for unsupported nodes."""
 
 from __future__ import annotations
 
@@ -106,11 +106,11 @@ def check(model: Source) -> tuple[Finding, ...]:
         return findings
     try:
         onnx.checker.check_model(named if folder is None else without_external_values(named))
-        if not inferred.is_strict and not sparse:  # onnx does not know the types of sparse tensors
+        if not inferred.is_strict and not sparse:  # onnx cannot infer the types of sparse tensors.
             onnx.shape_inference.infer_shapes(inferred.model, check_type=True, strict_mode=True)
     except MemoryError:
         raise
-    except Exception as error:  # onnx raises several unrelated types
+    except Exception as error:  # The exceptions of onnx have no common base class.
         where = _place(nodes_in(proto), str(error))
         return Findings([*findings, Finding(where, "", "onnx.checker", reason(error), ERROR)])
     return findings
@@ -122,7 +122,7 @@ def _no_import(domain: str, node: NodeProto) -> Finding:
 
 
 def _place(nodes: Iterable[NodeProto], text: str) -> str:
-    """Return the title of the node that an onnx error names, or "model" if it is ambiguous."""
+    """Return the title of the node in an error message of onnx, or "model" if it is ambiguous."""
     found = re.search(r"op_type:\s*(\w+)(?:, node name: (.*?))?\)", text)
     operator, name = found.groups("") if found else ("", "")
     if found is None and (found := re.search(r"[Nn]ame: ?(.*?) OpType: (\w+)", text)):
@@ -151,10 +151,10 @@ def _check_node(node: InferredNode) -> Iterator[Finding]:
     except NdgatherError as error:
         yield Finding(op_node.where, "", "opset", str(error), ERROR)
         return
-    if refusal is None and node.inference is None:  # an attribute refers to a function parameter
+    if refusal is None and node.inference is None:  # An attribute refers to a function parameter.
         return
     notes: list[tuple[RuntimeNote, str]] = []
-    with suppress(NdgatherError):  # an attribute without a value, which the refusal reports
+    with suppress(NdgatherError):  # If an attribute has no value, `refusal` is already set.
         if not op_node.is_open:
             fits = _elements_fit(op_node, operator)
             notes = list(runtime_notes(_known_call(node, operator, fits_32_bits=fits)))
@@ -166,7 +166,7 @@ def _check_node(node: InferredNode) -> Iterator[Finding]:
 
 
 def _elements_fit(op_node: OpNode, operator: Operator) -> bool:
-    """Return whether all elements of data and updates fit in 32 bits."""
+    """Return whether int32 can represent all elements of data and updates."""
     scope, names = op_node.scope, op_node.read.inputs
     if not names or scope.type_of(names[0]).dtype not in {"int64", "uint64"}:
         return False

@@ -1,4 +1,4 @@
-"""The result of a conversion: the model, its findings, and a report on each gather and scatter."""
+"""The converted model, its findings, and a report on each gather and scatter."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewrittenNode:
-    """How a conversion for a target rewrote one gather or scatter.
+    """A report on the conversion of a gather or scatter for a target.
 
     Attributes
     ----------
@@ -50,13 +50,13 @@ class RewrittenNode:
 
     @property
     def stays(self) -> bool:
-        """True if the target does not support the node and no rule could rewrite it."""
+        """True if the target does not support the node, but no rule can rewrite it."""
         return bool(self.why) and not self.became
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Conversion(ModelInFolder):
-    """A converted model with findings about its nodes.
+    """A converted model and the findings about its nodes.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ def nodes_as_text(reports: Sequence[RewrittenNode], target: Target, width: int =
 
 
 def _rows(reports: Sequence[RewrittenNode]) -> list[tuple[str, ...]]:
-    """Return the header and rows of a table in which nodes with equal reports share a row."""
+    """Return the header and the rows of a table. Nodes with equal reports share a row."""
     rows: list[tuple[str, ...]] = [
         ("node", "was", "became", "added", "bytes", "out of bounds", "why")
     ]

@@ -1,4 +1,4 @@
-"""Conversion of models to another opset, another domain, or equivalent operators."""
+"""Conversion of ONNX models to another opset, another domain, or equivalent operators."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def conversion(
     allow_matmul: bool = False,
     strict: bool = False,
 ) -> Conversion:
-    """Convert a model and return it with findings about its nodes.
+    """Convert a model, and return the converted model with findings about its nodes.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def conversion(
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """The arguments of a conversion. Errors name `caller` as the function."""
+    """The arguments of a conversion. `caller` is the function that errors name."""
 
     caller: str
     opset: int | None
@@ -227,16 +227,16 @@ def _convert(model: Source, options: _Options) -> tuple[Draft, Target | None]:
 
 
 def _passes(model: ModelProto, target: Target | None, options: _Options) -> Sequence[Pass]:
-    """Return the passes of a conversion in order.
+    """Return the passes of a conversion in the order in which they run.
 
-    An older opset supports fewer gathers and scatters, so these are rewritten before the nodes are
-    converted to it. Rewriting for a target comes last, in the opset of the result.
+    Gathers and scatters that an older opset does not support are rewritten before all nodes are
+    converted to this opset. The nodes are rewritten for the target in the last step.
     """
     versions = opsets(model.opset_import)
     source = versions.get(DEFAULT_DOMAIN, NEWEST_OPSET)
     opset = source if options.opset is None else options.opset
     passes: list[Pass] = []
-    if opset <= source:  # nodes that are invalid in this opset may be valid in a later one
+    if opset <= source:  # If the opset is newer, invalid nodes may become valid.
         passes.append(check_nodes)
     older = opset_target(opset, model) if opset < source else None
     if older is not None:
@@ -263,7 +263,7 @@ def _passes(model: ModelProto, target: Target | None, options: _Options) -> Sequ
 
 
 def _target_passes(rewrite: RewriteGathers) -> Sequence[Pass]:
-    """Return the passes for a target. Folding known sizes first leaves fewer nodes to rewrite."""
+    """Return the passes for a target. Folding runs first so that fewer nodes are rewritten."""
     return partial(fold_known_sizes, target=rewrite.target), rewrite, drop_unread_nodes
 
 

@@ -1,4 +1,4 @@
-"""The reference evaluator of `onnx` extended with the operators of ndgather."""
+"""The reference evaluator of `onnx`, extended with the operators of ndgather."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Model(HasPorts):
             with foreign_errors(ModelError, f"{self._path}: cannot be run"):
                 proto = with_defaults(with_one_name(self._proto))
                 check_operators(proto)
-                with np.errstate(all="ignore"):  # runtimes do not warn about NaN and infinity
+                with np.errstate(all="ignore"):  # Other runtimes do not warn about NaN or overflow.
                     values: Any = Evaluator(proto).run(names, fitted)
         finally:
             _COUNTS.reset(token)
@@ -127,12 +127,12 @@ class Model(HasPorts):
         )
 
 
-# The number of nodes of one run, including subgraphs, in ndgather (True) and elsewhere (False).
+# The number of executed nodes, including nodes in subgraphs. The key is True for nodes in ndgather.
 _COUNTS: ContextVar[Counter[bool]] = ContextVar("counts")
 
 
 class Evaluator(ReferenceEvaluator):
-    """The reference evaluator with the operators of ndgather, also in subgraphs and functions."""
+    """A reference evaluator that uses the operators of ndgather, including in subgraphs."""
 
     def __init__(self, proto: object, **options: Any) -> None:
         super().__init__(proto, **{**options, "new_ops": [*_OPS, Scatter]})
@@ -143,7 +143,7 @@ class Evaluator(ReferenceEvaluator):
             return super()._load_impl(node, *types, **options)
         except (NotImplementedError, RuntimeContextError) as error:
             if isinstance(error, RuntimeContextError) and not types:
-                raise  # the evaluator then calls this method again with the input types
+                raise  # After this error, the evaluator calls `_load_impl` with the input types.
             why = f"the reference evaluator does not support {one_line(node.op_type)}"
             if row_domain(node.domain) != DEFAULT_DOMAIN:
                 why = f"{why} of {one_line(node.domain)}"
@@ -152,7 +152,7 @@ class Evaluator(ReferenceEvaluator):
 
 
 class _NamedNode:
-    """A node of the evaluator that adds its name to errors."""
+    """A wrapper of an evaluator node that adds the name of the node to errors."""
 
     def __init__(self, node: OpRun) -> None:
         self.node = node
@@ -165,7 +165,7 @@ class _NamedNode:
             outputs: tuple[object, ...] = self.node.run(*inputs, **options)  # type: ignore[no-untyped-call]
         except Exception as error:
             cause: BaseException | None = error
-            if isinstance(error, TypeError):  # the evaluator wraps the TypeError of a node
+            if isinstance(error, TypeError):  # The evaluator wraps a TypeError in another one.
                 cause = error.__cause__ or error
             assert isinstance(cause, Exception)
             raise named_by(cause, self.node.onnx_node) from cause
@@ -179,8 +179,8 @@ class _PublishedOp(OpRun):
 
     def _run(self, *inputs: Array, **attributes: object) -> tuple[Array]:
         opset = self.run_params["opsets"][self.domain]
-        # The evaluator adds defaults regardless of the operator's version, so pass only the
-        # attributes that the node has; ndgather adds the defaults of its version.
+        # The evaluator also passes defaults of other operator versions, so keep only the attributes
+        # that are present in the node.
         written = {item.name: attributes[item.name] for item in self.onnx_node.attribute}
         try:
             return (implementation(self.op_type, self.domain, opset)(*inputs, **written),)

@@ -47,7 +47,7 @@ IN_MEMORY = "model"
 
 
 def open_model(model: Source, caller: str) -> tuple[ModelProto, str | None]:
-    """Return a model and the folder of its external tensors; an unknown folder is None.
+    """Return a model and the folder of its external tensors, or None if the folder is unknown.
 
     `caller` is the public function that error messages name.
     """
@@ -58,7 +58,7 @@ def open_model(model: Source, caller: str) -> tuple[ModelProto, str | None]:
 
 
 def read_mapped_tensors(proto: ModelProto, path: Path) -> None:
-    """Read the tensors that `map_model` left in the model file."""
+    """Read the values of the tensors that `map_model` left in the model file."""
     for tensor in external_tensors(proto):
         if _entry(tensor, "location") == path.name:
             _read_tensor(tensor, path.parent)
@@ -69,8 +69,8 @@ def map_model(
 ) -> tuple[ModelProto, str | None]:
     """Open a model like `open_model`, but leave large tensors in its file as external tensors.
 
-    If `checked`, raise an error unless the file of every external tensor contains its values. For
-    200 MB of tensors, parsing needs 400 MB of memory and mapping needs 14 MB.
+    If `checked`, also check that the files of external tensors contain all values. Opening a model
+    with 200 MB of tensors needs 14 MB of memory, whereas parsing the whole file needs 400 MB.
     """
     if isinstance(model, ModelProto):
         return with_dense_tensors(model, None, copies=True), None
@@ -95,10 +95,10 @@ def map_model(
 
 
 def _folder_of(path: Path, tensors: list[TensorProto]) -> Path:
-    """Return the folder that the locations of a model's external tensors are relative to.
+    """Return the folder that contains the external tensors of a model.
 
-    Download caches store a model and its data as links into another folder. In that case, return
-    the other folder and rewrite the locations to the file names in it.
+    If the model and its data are links to files in another folder, as in download caches, return
+    the folder with the files and replace the locations with the names of the files.
     """
     inside, home = path.parent.resolve(), path.resolve().parent
     paths: dict[str, Path] = {}
@@ -125,10 +125,10 @@ LARGEST_SPARSE = 2**20
 def with_dense_tensors(
     model: ModelProto, folder: str | None, *, copies: bool = False
 ) -> ModelProto:
-    """Return a model whose sparse tensors are converted to dense tensors unless they are large.
+    """Convert all but the largest sparse tensors to dense tensors, because onnx infers wrong types.
 
-    onnx infers wrong types for sparse tensors. Each dense tensor stores the original in its
-    metadata, from which `restore_sparse_tensors` restores it.
+    The metadata of a dense tensor contains the original so that `restore_sparse_tensors` can
+    restore the sparse tensor.
     """
     found = list(sparse_tensors(model))
     if copies and found:
@@ -155,7 +155,7 @@ _SPARSE = "ndgather.sparse"
 def restore_sparse_tensors(model: ModelProto) -> ModelProto:
     """Restore the tensors that were sparse in the file, unless a pass has changed them.
 
-    IR versions before 6 and Constant before opset 11 do not support sparse tensors.
+    Tensors stay dense before IR version 6, and in Constant nodes before opset 11.
     """
     opset = next((item.version for item in model.opset_import if not item.domain), 0)
     for message in list(messages_in(model, onnx.GraphProto, onnx.NodeProto)):
@@ -175,7 +175,7 @@ def restore_sparse_tensors(model: ModelProto) -> ModelProto:
 
 
 def _original(tensor: TensorProto) -> onnx.SparseTensorProto | None:
-    """Remove the original sparse tensor from the metadata of a dense tensor and return it."""
+    """Remove and return the original sparse tensor in the metadata of a dense tensor."""
     found = [item for item in tensor.metadata_props if item.key == _SPARSE]
     for item in found:
         tensor.metadata_props.remove(item)
@@ -183,7 +183,7 @@ def _original(tensor: TensorProto) -> onnx.SparseTensorProto | None:
 
 
 def sparse_tensors(model: ModelProto) -> Iterator[tuple[str, onnx.SparseTensorProto, Any]]:
-    """Yield each sparse tensor: its name, the tensor, and the graph or attribute that holds it."""
+    """Yield the name of each sparse tensor, the tensor, and the graph or attribute with it."""
     for body in bodies_in(model):
         if isinstance(body, onnx.GraphProto):
             yield from ((item.values.name, item, body) for item in body.sparse_initializer)
@@ -241,7 +241,7 @@ def _parsed(serialized: bytes, path: object) -> ModelProto:
 
 
 def _check_names(serialized: bytes, path: object) -> None:
-    """Raise ModelError for a string that is not UTF-8. protobuf would return it as bytes."""
+    """Raise ModelError if a string is not UTF-8, because protobuf would return it as bytes."""
     try:
         _strict_parser()(serialized)
     except DecodeError as error:
@@ -252,7 +252,7 @@ def _check_names(serialized: bytes, path: object) -> None:
 
 @cache
 def _strict_parser() -> Callable[[bytes], object]:
-    """Return a parser of models that rejects invalid UTF-8, as proto3 does."""
+    """Return a parser for models that rejects invalid UTF-8, like proto3."""
     schema = FileDescriptorProto()
     ModelProto.DESCRIPTOR.file.CopyToProto(schema)
     schema.syntax = "proto3"
@@ -276,7 +276,7 @@ def bodies_in(model: ModelProto) -> Iterator[onnx.GraphProto | onnx.FunctionProt
 
 
 def messages_in(message: Any, *wanted: Any) -> Iterator[Any]:
-    """Yield a protobuf message and all nested messages, or only messages of the types `wanted`."""
+    """Yield a protobuf message and its nested messages, or only those of the types `wanted`."""
     waiting = [message]
     while waiting:
         message = waiting.pop()
@@ -294,7 +294,7 @@ def messages_in(message: Any, *wanted: Any) -> Iterator[Any]:
 
 @cache
 def _fields_leading_to(kind: Any, wanted: tuple[Any, ...]) -> list[tuple[str, bool]]:
-    """Return the fields through which wanted messages can be reached, and if each is a list."""
+    """Return the name of each field that can contain wanted messages, and whether it is a list."""
     names, empty = {item.DESCRIPTOR.full_name for item in wanted}, kind()
     return [
         (field.name, hasattr(getattr(empty, field.name), "append"))
@@ -305,7 +305,7 @@ def _fields_leading_to(kind: Any, wanted: tuple[Any, ...]) -> list[tuple[str, bo
 
 
 def _kinds_in(kind: Any, names: set[str]) -> set[str]:
-    """Add the names of all message types that a message type may contain to `names`."""
+    """Add the name of each message type that `kind` can contain to `names`, and return `names`."""
     for inner in (field.message_type for field in kind.fields):
         if inner is not None and inner.full_name not in names:
             names.add(inner.full_name)
@@ -314,7 +314,7 @@ def _kinds_in(kind: Any, names: set[str]) -> set[str]:
 
 
 def load_model(model: Source, caller: str) -> ModelProto:
-    """Return a validated model that contains the values of its external tensors."""
+    """Return a valid model that contains the values of its external tensors, or raise an error."""
     proto, folder = map_model(model, caller)
     where = str(model) if isinstance(model, str | os.PathLike) else IN_MEMORY
     check_valid(proto, where)
@@ -341,15 +341,16 @@ def _read_tensor(tensor: TensorProto, folder: FilePath) -> None:
 
 
 def check_valid(model: ModelProto, path: str = IN_MEMORY) -> None:
-    """Raise ModelError if onnx considers a model invalid, ignoring its external tensors."""
+    """Raise ModelError if `onnx.checker` rejects a model. External tensors are not checked."""
     try:
         onnx.checker.check_model(without_external_values(model))
-    except (onnx.checker.ValidationError, ValueError) as error:  # ValueError: 2 GiB, or not UTF-8
+    except (onnx.checker.ValidationError, ValueError) as error:
+        # onnx raises ValueError for a model of more than 2 GiB and for invalid UTF-8.
         raise ModelError(f"{path}: is not a valid ONNX model: {reason(error)}") from error
 
 
 def without_external_values(model: ModelProto) -> ModelProto:
-    """Return a model with empty external tensors, because onnx would look for their files."""
+    """Return a model whose external tensors are empty, so that onnx does not read their files."""
     if not any(external_tensors(model)):
         return model
     copy = deepcopy(model)
@@ -362,7 +363,7 @@ def without_external_values(model: ModelProto) -> ModelProto:
     return copy
 
 
-# External tensors. Their names and offsets come from an untrusted file and are checked before use.
+# External tensors. File names and offsets may come from an untrusted model, so they are checked.
 
 _COUNT = re.compile(r"[0-9]{1,19}")
 _NARROW = {
@@ -380,13 +381,13 @@ def external_tensors(model: ModelProto) -> Iterator[TensorProto]:
 
 
 def check_self_contained(model: ModelProto) -> None:
-    """Raise FileError if a model in memory has external tensors, because no folder is known."""
+    """Raise FileError if a model in memory has external tensors, whose folder is unknown."""
     for tensor in external_tensors(model):
         raise messages.tensor_elsewhere(tensor.name)
 
 
 def check_tensors(tensors: Iterable[TensorProto], folder: FilePath) -> None:
-    files: dict[str, tuple[Path, int]] = {}  # most tensors share a location
+    files: dict[str, tuple[Path, int]] = {}  # a cache, because most tensors share the same file
     for tensor in tensors:
         location = _entry(tensor, "location")
         if location not in files:
@@ -395,20 +396,20 @@ def check_tensors(tensors: Iterable[TensorProto], folder: FilePath) -> None:
 
 
 def check_tensor(tensor: TensorProto, folder: FilePath) -> tuple[Path, int, int]:
-    """Return the file, offset and length of an external tensor; raise FileError if invalid."""
+    """Return the file, offset and length of an external tensor, or raise if one is invalid."""
     path, size = _external_file(tensor, folder)
     return path, *_extent(tensor, path, size)
 
 
 def _external_file(tensor: TensorProto, folder: FilePath) -> tuple[Path, int]:
-    """Return the file of an external tensor and its size; raise FileError if it is unsafe."""
+    """Return the path and size of an external tensor's file, or raise if the file is unsafe."""
     path, name = tensor_path(tensor, folder), tensor.name
     try:
         check_regular(path)
     except FileError as error:
         raise FileError(f"constant {name!r}: {error}") from error
     status = path.stat()
-    if status.st_nlink > 1:  # it may be a hard link to a private file elsewhere
+    if status.st_nlink > 1:  # The file may be a hard link to a private file in another folder.
         raise FileError(
             f"constant {name!r}: {path} has several hard links, which may be outside its folder "
             "(allowed: a file with one link)"
@@ -435,9 +436,9 @@ def _extent(tensor: TensorProto, path: Path, size: int) -> tuple[int, int]:
 
 
 def tensor_path(tensor: TensorProto, *folders: FilePath) -> Path:
-    """Return the file of an external tensor, whose location is relative to the first folder.
+    """Return the path of an external tensor's file, resolved relative to the first folder.
 
-    After links are resolved, the file must be in one of the folders.
+    Raise FileError if the file is not in any of the folders after symbolic links are resolved.
     """
     location = _entry(tensor, "location")
     absolute = PurePosixPath(location).anchor or PureWindowsPath(location).anchor
@@ -474,7 +475,7 @@ def _count(tensor: TensorProto, key: str, default: int) -> int:
 
 
 def tensor_bytes(tensor: TensorProto) -> int | None:
-    """Return the size of a tensor in bytes, or None if its elements have no fixed size."""
+    """Return the size of a tensor in bytes, or None if the element size varies."""
     if any(size < 0 for size in tensor.dims):
         dims = shown(tuple(tensor.dims))
         raise FileError(f"constant {tensor.name!r}: dims = {dims} has a negative size")
@@ -494,7 +495,7 @@ def _element_bits(data_type: int) -> int | None:
 
 
 def map_tensor(tensor: TensorProto, folder: FilePath) -> Array | None:
-    """Check and map an external tensor; None if it is empty or packs several elements per byte."""
+    """Return a memory-mapped external tensor, or None if its elements cannot be mapped."""
     path, offset, _ = check_tensor(tensor, folder)
     bits, shape = _element_bits(tensor.data_type), tuple(tensor.dims)
     if bits is None or bits % 8 or 0 in shape:
@@ -511,9 +512,9 @@ def make_external(tensor: TensorProto, location: str, offset: int, length: int) 
         tensor.external_data.add(key=key, value=str(value))
 
 
-# Large models. onnx supports at most 2 GiB, and each copy doubles the memory.
+# Large models. onnx supports models of at most 2 GiB.
 
-LARGE = 1 << 20  # bytes; type inference does not read the values of larger tensors
+LARGE = 1 << 20  # the size, in bytes, from which type inference ignores the values of a tensor
 _VALUES = frozenset(
     {"raw_data", "float_data", "int32_data", "int64_data", "uint64_data", "double_data"}
     | {"string_data"}
@@ -526,7 +527,7 @@ def raw_bytes(tensor: TensorProto) -> int:
 
 def inferable(model: ModelProto) -> ModelProto:
     """Return `model`, or a copy without its large tensors if it is too large for onnx."""
-    with suppress(EncodeError):  # raised for more than 2 GiB
+    with suppress(EncodeError):  # protobuf raises this error for a model of more than 2 GiB.
         if model.ByteSize() <= LARGEST_MODEL:
             return model
     copy = without_values(model, lambda tensor: raw_bytes(tensor) >= LARGE)
@@ -538,7 +539,7 @@ def inferable(model: ModelProto) -> ModelProto:
 
 
 def without_values(model: ModelProto, dropped: Callable[[TensorProto], bool]) -> ModelProto:
-    """Return a copy of a model in which initializers that satisfy `dropped` have no values."""
+    """Return a copy of a model without the values of the initializers that satisfy `dropped`."""
     copy = ModelProto()
     copy_fields(model, copy, {"graph"})
     copy_fields(model.graph, copy.graph, {"initializer"})
@@ -559,13 +560,16 @@ def copy_fields(source: Any, target: Any, without: Collection[str]) -> None:
 
 # Mapped models
 
-LARGE_ENOUGH_TO_MAP = 2**16  # bytes
+LARGE_ENOUGH_TO_MAP = 2**16  # in bytes
 _SINGULAR = frozenset({"graph", "t", "g", "raw_data"})
 _REPEATED = frozenset({"node", "initializer", "attribute"})
 
 
 def _mapped(path: Path) -> tuple[ModelProto | None, bool]:
-    """Return a mapped model, or None if impossible, and whether it may have external tensors."""
+    """Return a mapped model and whether it may have external tensors.
+
+    The model is None if the file cannot be mapped.
+    """
     check_regular(path)
     status = path.stat()
     ordinary = status.st_nlink == 1 and not path.is_symlink() and path.name.isprintable()
@@ -577,7 +581,7 @@ def _mapped(path: Path) -> tuple[ModelProto | None, bool]:
             has_external = _merge(proto, mapped, 0, status.st_size, path.name)
         except MemoryError:
             raise
-        except Exception:  # reading the whole file raises an error that explains the problem
+        except Exception:  # The caller then parses the whole file, which raises a clear error.
             return None, False
     if not proto.HasField("graph"):
         return None, False
@@ -588,12 +592,12 @@ def _mapped(path: Path) -> tuple[ModelProto | None, bool]:
 def _merge(message: Any, mapped: mmap.mmap, start: int, end: int, file_name: str) -> bool:
     """Parse a message, replacing the raw data of large tensors with references to the file.
 
-    Return whether the message may already have external tensors. The message is parsed in parts,
-    which protobuf merges.
+    The parts between these tensors are parsed separately and merged. Return whether the message may
+    already contain external tensors.
     """
     parsed, raw_data, seen, has_external = start, None, set(), False
     kind: Any = type(message)
-    large = _SINGULAR | _REPEATED  # fields that may be large or contain large fields
+    large = _SINGULAR | _REPEATED  # the names of fields that may contain large tensors
     names = {item.number: item.name for item in kind.DESCRIPTOR.fields if item.name in large}
     for number, field_start, value, field_end in _fields(mapped, start, end):
         name = names.get(number)
@@ -627,11 +631,11 @@ def _merge(message: Any, mapped: mmap.mmap, start: int, end: int, file_name: str
     return has_external or b"location" in part
 
 
-_FIXED = {1: 8, 5: 4}  # sizes in bytes of the wire types with a fixed size
+_FIXED = {1: 8, 5: 4}  # the size, in bytes, of each wire type that has a fixed size
 
 
 def _fields(content: mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the number of each field and the offsets of its tag, value and end."""
+    """Yield the number of each protobuf field and the offsets of its tag, value and end."""
     while start < end:
         tag, value = content[start], start + 1
         if tag > 127:
@@ -653,7 +657,7 @@ def _fields(content: mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int
 
 
 def _varint(content: mmap.mmap, start: int) -> tuple[int, int]:
-    """Return a variable-length integer and the offset of the next value."""
+    """Return a variable-length integer of protobuf and the offset after it."""
     number = 0
     for count in range(10):
         byte = content[start + count]
@@ -665,14 +669,14 @@ def _varint(content: mmap.mmap, start: int) -> tuple[int, int]:
 
 # Written files
 
-_ALIGNMENT = 4096  # of tensors in their file, so that runtimes can use the mapped memory
-_SMALL = 1024  # bytes; smaller tensors stay in the model
+_ALIGNMENT = 4096  # the alignment of tensors in bytes, so that runtimes can use mapped memory
+_SMALL = 1024  # the size, in bytes, below which a tensor stays in the model file
 _CHUNK = 1 << 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInFolder:
-    """A model and the folder of its external tensors, if known."""
+    """A model and the folder of its external tensors, which is None if unknown."""
 
     model: ModelProto
     folder: str | None = None
@@ -680,9 +684,7 @@ class ModelInFolder:
 
 @own_errors("save")
 def save(model: ModelProto | ModelInFolder, path: FilePath, folder: FilePath | None = None) -> None:
-    """Write a model to a file.
-
-    If an error occurs, an existing file is left unchanged.
+    """Write a model to a file, or leave an existing file unchanged if an error occurs.
 
     Parameters
     ----------
@@ -762,7 +764,7 @@ def _serialized(model: ModelProto) -> bytes | None:
 
 
 def _save_with_data(model: ModelProto, target: Path, folder: Path, *, stays: bool) -> None:
-    """Write a model to one file and its tensors to another file next to it."""
+    """Write a model to `target`, and its tensors to a data file in the same folder."""
     data = target.with_name(f"{target.name}.data")
     _check_not_replaced(data, list(external_tensors(model)), folder)
     small = without_values(model, lambda tensor: raw_bytes(tensor) >= _SMALL)

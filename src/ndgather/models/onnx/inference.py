@@ -1,4 +1,4 @@
-"""Type inference for models, in which ndgather and onnx take turns."""
+"""Type inference for models, which alternates between ndgather and onnx."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ from ndgather.models.onnx.value_ranges import SAME_VALUES
 from ndgather.published.rows import DEFAULT_DOMAIN
 from ndgather.published.schema import Inference, RankAtLeast, TensorType
 
-# Dynamic sizes: sizes that a model does not declare as numbers
+# Dynamic sizes, which a model does not declare as numbers
 
 
 def checked_sizes(caller: str, sizes: object) -> dict[str, int]:
@@ -73,7 +73,7 @@ def checked_sizes(caller: str, sizes: object) -> dict[str, int]:
 
 
 def open_sizes(ports: Iterable[Port]) -> dict[tuple[str, int], str]:
-    """Return the name of each dynamic size of the inputs, by input and axis."""
+    """Return a mapping from (input name, axis) to the name of the dynamic size."""
     return {
         (port.name, axis): f"{port.name}[{axis}]" if size == "?" else size
         for port in ports
@@ -129,7 +129,7 @@ def check_functions(model: ModelProto) -> None:
             if key not in functions:
                 continue
             if key not in sizes:
-                sizes[key] = (0, DEEPEST)  # so a recursive call exceeds the limit
+                sizes[key] = (0, DEEPEST)  # With this depth, a recursive call exceeds the limit.
                 if level < DEEPEST:
                     sizes[key] = size(functions[key].node, level + 1)
             count, depth = count + sizes[key][0], max(depth, sizes[key][1] + 1)
@@ -141,7 +141,7 @@ def check_functions(model: ModelProto) -> None:
         return count, depth
 
     count, _ = size(model.graph.node, 0)
-    for function in model.functions:  # including functions that are never called
+    for function in model.functions:  # This also checks functions that are never called.
         size(function.node, 0)
     if count > MOST_NODES:
         raise ModelError(
@@ -158,8 +158,9 @@ def _key(item: NodeProto | FunctionProto) -> _Key:
 def without_functions(model: ModelProto) -> ModelProto:
     """Return a copy of `model` with its functions inlined.
 
-    onnx inlines a function only if it imports the same opset as the model. Therefore the opset of
-    each function is changed to that of the model unless the two versions of an operator differ.
+    onnx inlines a function only if it imports the same opset as the model. Therefore each function
+    is changed to import the opset of the model, unless the two opsets define an operator
+    differently.
     """
     if not model.functions:
         return deepcopy(model)
@@ -179,7 +180,7 @@ def opset_of(item: ModelProto | FunctionProto) -> int:
 
 
 def changed_operator(function: FunctionProto, model: ModelProto) -> str:
-    """Return an operator whose version differs between a function and the model, if any."""
+    """Return an operator with different versions in a function and the model, if any."""
     for node in nodes_in(function):
         versions = (_version(node.op_type, opset_of(item)) for item in (function, model))
         if row_domain(node.domain) == DEFAULT_DOMAIN and len({*versions}) > 1:
@@ -200,9 +201,9 @@ def _version(op_type: str, opset: int) -> int:
 def infer(model: Source, *, sizes: Mapping[str, int] | None = None) -> ModelProto:
     """Infer the types of all values of a model.
 
-    `ndgather.operator(...).infer` handles gather and scatter nodes and `onnx.shape_inference` all
-    other nodes. They take turns until neither infers anything new. Declared types and named sizes
-    are kept; unknown dtypes and sizes are filled in.
+    The types of gather and scatter nodes are inferred by `ndgather.operator(...).infer`, and the
+    types of all other nodes by `onnx.shape_inference`, until no new types are found. Inference
+    fills in unknown dtypes and sizes, but does not change declared types and named sizes.
 
     Parameters
     ----------
@@ -266,8 +267,8 @@ def infer_mapped(model: Source, *, sizes: Mapping[str, int] | None = None) -> Mo
 class InferredNode:
     """A gather or scatter node with its inferred types or the error that inference raised.
 
-    Both are None if an attribute refers to a function parameter. Both are set if the inferred types
-    contradict the declared types.
+    `inference` and `refusal` are both None if an attribute refers to a function parameter. Both are
+    set if the inferred types contradict the declared types.
     """
 
     op_node: OpNode
@@ -279,8 +280,8 @@ class InferredNode:
 class PlacedNode:
     """A node in a graph that is being rewritten, and the `nodes` that replace it.
 
-    `read` and `scope` are the node and its scope in the inferred copy of the model. `inferred` is
-    the inference of a gather or scatter, and `bodies` are the subgraphs of the node.
+    `read` is the same node in the inferred copy of the model, and `scope` is the scope of `read`.
+    `inferred` is None unless the node is a gather or scatter. `bodies` are the subgraphs.
     """
 
     node: NodeProto
@@ -292,9 +293,9 @@ class PlacedNode:
 
 
 class InferredGraph:
-    """A graph that is being rewritten: iteration yields its nodes with their inference.
+    """An iterable over the nodes of a graph that is being rewritten, with their inferred types.
 
-    When the iteration ends, the replacements are written to the graph.
+    When the iteration ends, each node in the graph is replaced with the nodes that replace it.
     """
 
     def __init__(
@@ -317,8 +318,9 @@ class InferredGraph:
 class InferredModel(NamedTuple):
     """A model with inlined functions and all inferred types.
 
-    `nodes` are its gathers and scatters, `scopes` belong to its graph and functions, and `sizes`
-    are the names of its declared sizes. If `is_strict`, the strict inference of onnx succeeded.
+    `nodes` contains the gather and scatter nodes, and `scopes` the scopes of the graph and of the
+    functions. `sizes` contains the names of declared sizes. `is_strict` is true if strict inference
+    by onnx succeeded.
     """
 
     model: ModelProto
@@ -328,18 +330,18 @@ class InferredModel(NamedTuple):
     is_strict: bool
 
     def pair_graph(self, graph: GraphProto) -> InferredGraph:
-        """Return a graph for rewriting, where `graph` is an inlined copy of the same graph."""
+        """Return `graph`, a copy of the inferred graph, as a graph that can be rewritten."""
         known = {id(node.op_node.read): node for node in self.nodes}
         return InferredGraph(graph, self.scopes[0], known)
 
 
 def infer_types(model: ModelProto, folder: str | None, *, strict: bool = False) -> InferredModel:
-    """Infer the types of a model, alternating with onnx. Every domain must have a single name."""
+    """Infer the types of a model in which every domain has a single name."""
     declared = without_functions(inferable(model))
     names = set()
     for dim in messages_in(declared.graph, TensorShapeProto.Dimension):
         names.add(dim.dim_param)
-        if dim.dim_value < 0:  # onnx would read out of bounds
+        if dim.dim_value < 0:  # onnx does not check negative sizes and would read out of bounds.
             dim.ClearField("dim_value")
     scopes = scopes_of(declared, folder)
     check_acyclic(scopes[0])
@@ -369,20 +371,20 @@ def _infer_node(op_node: OpNode) -> InferredNode:
         return InferredNode(op_node, refusal=refusal)
 
 
-_HIDDEN = "ndgather.hidden"  # the domain of nodes that onnx must skip
+_HIDDEN = "ndgather.hidden"  # a temporary domain for nodes that onnx must skip
 
 
 def _inferred_by_onnx(
     model: ModelProto, op_nodes: Iterable[OpNode], *, strict: bool
 ) -> tuple[ModelProto, bool]:
-    """Return a copy of `model` with the types that onnx infers, and whether it found no error.
+    """Return a copy of `model` with the types from onnx, and whether strict inference succeeded.
 
-    onnx does not validate nodes: a negative `batch_dims` makes it read out of bounds. Therefore
-    nodes whose inference raises an error are hidden from it. It reports errors only if `strict`.
+    onnx reads out of bounds if an attribute such as `batch_dims` is invalid. Therefore invalid
+    nodes are temporarily moved to a domain that onnx skips.
     """
     hidden = [item.node for item in op_nodes if _infer_node(item).refusal]
     if strict and not hidden:
-        with suppress(Exception):  # onnx raises several types; infer without strict mode instead
+        with suppress(Exception):  # If strict mode fails, fall back to inference without it.
             return shape_inference.infer_shapes(model, True, True, True), True
     domains = [node.domain for node in hidden]
     if hidden:
@@ -401,7 +403,7 @@ def _inferred_by_onnx(
 
 
 def _computed(op_node: OpNode, inference: Inference) -> Iterator[tuple[Scope, str, TensorType]]:
-    """Yield the scope, name and inferred type of each input and output that nodes compute."""
+    """Yield the scope, name and inferred type of each input and output that a node computes."""
     outputs = zip(op_node.read.outputs, inference.outputs, strict=False)
     inputs = zip(op_node.read.inputs, inference.inputs, strict=False)
     for name, known in (*outputs, *inputs):
@@ -411,7 +413,7 @@ def _computed(op_node: OpNode, inference: Inference) -> Iterator[tuple[Scope, st
 
 
 def _adds(op_node: OpNode, inference: Inference, names: set[str]) -> bool:
-    """Return whether the inferred types of a node are more specific than the types from onnx."""
+    """Return whether ndgather infers more specific types for a node than onnx."""
     for scope, name, inferred in _computed(op_node, inference):
         before = scope.type_of(name)
         known = before if inferred is before else with_names(inferred, names)
@@ -424,10 +426,10 @@ def _adds(op_node: OpNode, inference: Inference, names: set[str]) -> bool:
 
 
 def _declare(op_node: OpNode, inference: Inference, names: set[str]) -> bool:
-    """Declare the inferred types of a node; return whether a declaration changed.
+    """Declare the inferred types of a node, and return whether a declaration changed.
 
-    Raise NdgatherError if a type contradicts its declaration. Named sizes that are not in `names`
-    count as unknown because onnx made up their names.
+    Raise NdgatherError if a type contradicts its declaration. Size names that are not in `names`
+    are ignored because onnx generates names for unknown sizes.
     """
     changed = False
     for scope, name, known in _computed(op_node, inference):
@@ -443,10 +445,10 @@ def _declare(op_node: OpNode, inference: Inference, names: set[str]) -> bool:
 
 
 def types_from_inputs(model: ModelProto, folder: str | None) -> dict[str, TensorType]:
-    """Return the types that can be inferred from the inputs alone.
+    """Return the types that can be inferred from the declared types of the inputs.
 
-    Every dynamic size of an input is given a name. Other declarations are ignored, except for the
-    results of operators that onnx does not know.
+    Declarations of other values are ignored, except for the results of operators that onnx does not
+    define. Dynamic sizes without a name are named after the input and axis.
     """
     bare = deepcopy(model)
     for info in bare.graph.input:
@@ -477,7 +479,7 @@ def computed_types(inferred: InferredModel) -> dict[str, TensorType]:
 
 
 def declares_sizes(model: ModelProto, *, of: Container[str] | None = None) -> bool:
-    """Return whether a model declares any size of its values, or of those in `of`, as a number."""
+    """Return whether any value of a model, or any value in `of`, is declared with a fixed size."""
     infos = (info for info in declarations(model) if of is None or info.name in of)
     return any(dim.dim_value for info in infos for dim in info.type.tensor_type.shape.dim)
 
@@ -487,8 +489,8 @@ def drop_stale_sizes(
 ) -> dict[str, tuple[TypeProto, str]]:
     """Drop declared sizes that actually depend on a dynamic size of an input.
 
-    Return the original declarations and the reasons for the changes, by value name. Raise
-    NdgatherError if a declared type contradicts the known type; the message names the node.
+    Return a mapping from the name of each changed value to the original declaration and the reason.
+    Raise NdgatherError if a declared type contradicts the known type.
     """
     nodes = {name: node for node in nodes_in(model) for name in node.output}
     changed: dict[str, tuple[TypeProto, str]] = {}
@@ -510,13 +512,13 @@ def drop_stale_sizes(
 
 
 def declarations(model: ModelProto) -> Iterator[ValueInfoProto]:
-    """Yield the declarations of all values except inputs in a model and its subgraphs."""
+    """Yield the declared values of a model and its subgraphs, excluding inputs."""
     for graph in list(messages_in(model.graph, GraphProto)):
         yield from (*graph.value_info, *graph.output)
 
 
 def with_names(known: TensorType, names: set[str]) -> TensorType:
-    """Return a type in which only named sizes in `names` keep their names."""
+    """Return a type in which size names that are not in `names` are replaced with None."""
     shape = known.shape
     if shape is None:
         return known
@@ -525,7 +527,7 @@ def with_names(known: TensorType, names: set[str]) -> TensorType:
 
 
 def _merged(name: str, declared: TensorType, known: TensorType) -> TensorType:
-    """Merge two types of a value. A named size keeps its declared name unless it is known."""
+    """Merge the declared and the known type of a value. Numbers take precedence over size names."""
     if None not in {declared.dtype, known.dtype} and declared.dtype != known.dtype:
         raise DTypeError(
             f"value {name!r}: dtype = {known.dtype} contradicts the model's declaration "
@@ -558,7 +560,7 @@ def _copy_declarations(source: GraphProto, target: GraphProto) -> None:
         names.update(node.output)
         for number, target_body in enumerate(subgraphs(node) if node.attribute else ()):
             twins = twins or {tuple(item.output): item for item in source.node}
-            # If several nodes have outputs with the same names, this may be a different node.
+            # If several nodes have the same output names, `twin` may be a different node.
             twin = twins.get(tuple(node.output))
             bodies = () if twin is None else tuple(subgraphs(twin))
             if number < len(bodies):
@@ -593,7 +595,7 @@ def typed_values(model: ModelProto) -> dict[str, dict[str, TensorType]]:
 
 
 def origins(scope: Scope, name: str) -> Iterator[str]:
-    """Yield the inputs and constants from which the elements of `name` are copied or cast."""
+    """Yield the inputs and constants whose elements are copied or cast to produce `name`."""
     waiting, seen = [(scope, name)], {(id(scope), name)}
     while waiting:
         scope, name = waiting.pop()

@@ -64,7 +64,7 @@ _ELEMENT_TYPES: dict[str, int] = {name: number for number, name in _DTYPE_NAMES.
 
 
 def tensor_type(declared: TypeProto) -> TensorType:
-    """Return the declared type of a tensor; other kinds of values have an unknown type."""
+    """Return the declared type of a tensor, or an unknown type for any other kind of value."""
     tensor = declared.tensor_type
     if not tensor.HasField("shape"):
         return TensorType(_DTYPE_NAMES.get(tensor.elem_type))
@@ -143,7 +143,7 @@ def row_domain(domain: str) -> str:
 
 
 def file_domain(domain: str) -> str:
-    """Return the name that most ONNX files use for a domain and all of `onnx` accepts."""
+    """Return the domain name that is common in ONNX files and that `onnx` always accepts."""
     return "" if domain == DEFAULT_DOMAIN else domain
 
 
@@ -195,7 +195,7 @@ def _implementation(op_type: str, domain: str, opset: int) -> Operator:
 
 @cache
 def _used(function: Operator) -> tuple[tuple[int, str], ...]:
-    """Return the positions and names of the inputs whose values inference can use."""
+    """Return the positions and names of the inputs whose values affect type inference."""
     row, roles = function.row, {Role.INDICES}
     if row.definition is not None:
         roles = {item.role for item in row.inputs} - ELEMENTS
@@ -205,10 +205,9 @@ def _used(function: Operator) -> tuple[tuple[int, str], ...]:
 def repairing_opset(
     node: NodeProto, opset: int, types: Iterable[TensorType | None], error: Exception | None
 ) -> int | None:
-    """Return the first later opset that allows the attributes of a node.
+    """Return the first opset after `opset` that allows the attributes of a node, or None.
 
-    Return None if no opset does, or if `error`, which the node raises in its opset, is not about
-    attributes.
+    The result is None if `error`, the error of the node in `opset`, is not an attribute error.
     """
     if not isinstance(error, AttributeValueError) or row_domain(node.domain) != DEFAULT_DOMAIN:
         return None
@@ -222,7 +221,7 @@ def repairing_opset(
 
 
 def repair(node: NodeProto, opset: int) -> str:
-    """Return how to fix a model with a node that is only valid from `opset` on."""
+    """Return how to repair a model if `opset` is the first opset that allows `node`."""
     row = implementation(node.op_type, DEFAULT_DOMAIN, opset).row
     return f"convert --opset {opset}, which has {row}"
 
@@ -240,7 +239,7 @@ def opsets(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
 
 
 def not_imported(model: ModelProto) -> dict[str, NodeProto]:
-    """Return the domains that a model uses without importing them, each with its first node."""
+    """Return the first node of each domain that a model uses but does not import."""
     known = {row_domain(item.domain) for item in model.opset_import}
     known |= {DEFAULT_DOMAIN, *(item.domain for item in model.functions)}
     found: dict[str, NodeProto] = {}
@@ -251,7 +250,7 @@ def not_imported(model: ModelProto) -> dict[str, NodeProto]:
 
 
 def with_one_name(model: ModelProto) -> ModelProto:
-    """Return `model`, or a copy in which every domain has one name and is imported."""
+    """Return `model` with every domain imported under a single name. Copy it only if necessary."""
     names = {opset.domain for holder in (model, *model.functions) for opset in holder.opset_import}
     names.update(node.domain for node in nodes_in(model))
     missing = not_imported(model)
@@ -279,7 +278,7 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
 
 
 def nodes_in(message: ModelProto | Body | NodeProto) -> Iterator[NodeProto]:
-    """Yield all nodes of a model, graph or function, or a node itself, and of their subgraphs."""
+    """Yield all nodes in `message`, including nodes in subgraphs and `message` itself if a node."""
     return messages_in(message, NodeProto)
 
 
@@ -292,7 +291,10 @@ def value_names(graph: GraphProto) -> set[str]:
 
 
 def set_nodes(graph: GraphProto, before: Sequence[NodeProto], after: Sequence[NodeProto]) -> bool:
-    """Replace the nodes `before` of a graph by `after`; return whether they differ."""
+    """Replace the nodes of a graph with `after`, unless they are the same nodes as `before`.
+
+    Return whether the nodes changed.
+    """
     if len(before) == len(after) and all(map(is_, before, after)):
         return False
     copies = GraphProto()
@@ -317,7 +319,7 @@ def names_read(node: NodeProto) -> set[str]:
 
 
 def unread(graph: GraphProto) -> set[str]:
-    """Return the names of unused results and constants of a graph and its subgraphs."""
+    """Return the names of unused results and constants in a graph and its subgraphs."""
     names = {x.name for body in messages_in(graph, GraphProto) for x in body.initializer}
     names.update(name for node in nodes_in(graph) for name in node.output)
     for node in graph.node:
@@ -342,7 +344,7 @@ def drop_unread(graph: GraphProto, kept: set[str]) -> None:
             graph.initializer.remove(tensor)
 
 
-# The numeric attributes of a Constant node: the field that holds the value, and its dtype.
+# For each numeric attribute of a Constant node, the field with the value and the dtype.
 _NUMBERS = {
     "value_int": ("i", np.int64),
     "value_ints": ("ints", np.int64),
@@ -366,7 +368,7 @@ def constant_tensor(node: NodeProto) -> TensorProto | None:
 
 
 class ReadNode(NamedTuple):
-    """A node and its fields, which are cached because protobuf is slow in Python."""
+    """A node with cached fields, because accessing protobuf fields in Python is slow."""
 
     node: NodeProto
     op_type: str
@@ -394,7 +396,7 @@ class ReadNode(NamedTuple):
 
 
 def _declarations(body: Body) -> dict[str, ValueInfoProto]:
-    """Return the declarations of a graph by name. Parsing their types is left to the caller."""
+    """Return the declarations of a graph by name, without parsing the types."""
     known = {info.name: info for info in body.value_info}
     if isinstance(body, GraphProto):
         known |= {info.name: info for info in body.output}
@@ -405,9 +407,9 @@ def _declarations(body: Body) -> dict[str, ValueInfoProto]:
 class Scope:
     """The values that the nodes of a graph or function can read.
 
-    `around` are the nodes that enclose the graph, outermost first, and `folder` contains the
-    external tensors, if known. If `replaceable`, an initializer with the name of an input is only
-    the default value of that input.
+    `around` contains the nodes that enclose the graph, outermost first. `folder` is the folder of
+    the external tensors, if known. If `replaceable`, an initializer with the same name as an input
+    is not a constant, but the default value of this input.
     """
 
     body: Body
@@ -437,7 +439,7 @@ class Scope:
             self._add(item.node, item.op_type, item.outputs)
 
     def learn(self, body: Body) -> None:
-        """Use the types that a copy of the graph and its subgraphs declares."""
+        """Adopt the types that are declared in `body`, a copy of the graph and its subgraphs."""
         self._inferred = _declarations(body)
         inputs = body.input if isinstance(body, GraphProto) else ()
         inputs = {info.name: tensor_type(info.type) for info in inputs}
@@ -484,7 +486,7 @@ class Scope:
         return self.home(name)._constants.get(name)
 
     def constant(self, name: str) -> Array | None:
-        """Return the value of `name` if it is a constant and can be read."""
+        """Return the value of the constant `name`, or None if it is not known."""
         tensor = self.tensor(name)
         if tensor is None:
             return None
@@ -500,7 +502,7 @@ class Scope:
         return self.tensor(name) is not None
 
     def declared(self, name: str) -> TensorType:
-        """Return the type that the graph itself declares for a result of its nodes."""
+        """Return the type that the graph declares for the result `name`, ignoring inference."""
         info = self._declared.get(name)
         return UNKNOWN if info is None else tensor_type(info.type)
 
@@ -518,7 +520,7 @@ class Scope:
         return self.outer.home(name)
 
     def computing(self, name: str) -> Scope | None:
-        """Return the scope whose nodes compute `name`, or None if no node does."""
+        """Return the scope of the node that computes `name`, or None if there is no such node."""
         home = self.home(name)
         return home if name in home._nodes else None
 
@@ -531,7 +533,7 @@ class Scope:
 
     @property
     def loops(self) -> tuple[NodeProto, ...]:
-        """The nodes in `around` that may run their bodies several times."""
+        """The enclosing nodes that may run their bodies several times."""
         return tuple(node for node in self.around if node.op_type != "If")
 
     def inner(self, number: int) -> tuple[Scope, ...]:
@@ -544,7 +546,7 @@ class Scope:
         return self._inner.get(number, ())
 
     def where(self, node: NodeProto) -> str:
-        """Return the path to a node: the titles of enclosing nodes and its own, with slashes."""
+        """Return the path to a node, which joins the titles of enclosing nodes with slashes."""
         return "/".join(map(title_of, (*self.around, node)))
 
     def all_nodes(self) -> Iterator[tuple[Scope, ReadNode]]:
@@ -564,7 +566,7 @@ def check_acyclic(scope: Scope) -> None:
             break
         computed.update(node.outputs)
     else:
-        return  # the nodes are sorted topologically
+        return  # The nodes are already in topological order.
     reads = {
         number: [producers[name] for name in node.reads() if name in producers]
         for number, node in enumerate(scope.nodes)
@@ -577,7 +579,7 @@ def check_acyclic(scope: Scope) -> None:
         raise named_by(refusal, node) from error
 
 
-# A fast path for the types of most indices: NumPy can use their bytes directly.
+# NumPy can read the raw bytes of these common index types without the slower `onnx` helper.
 _NATIVE: dict[int, np.dtype[Any]] = {
     TensorProto.INT64: np.dtype("<i8"),
     TensorProto.INT32: np.dtype("<i4"),
@@ -587,7 +589,7 @@ _NATIVE: dict[int, np.dtype[Any]] = {
 def tensor_array(tensor: TensorProto, name: str, folder: FilePath | None = None) -> Array:
     dtype = _NATIVE.get(tensor.data_type)
     if dtype is not None and tensor.data_location != TensorProto.EXTERNAL:
-        with suppress(ValueError):  # onnx raises an error with an explanation below
+        with suppress(ValueError):  # If this fails, `onnx.numpy_helper` raises a clear error.
             return np.frombuffer(tensor.raw_data, dtype).reshape(tensor.dims)
     with messages.foreign_errors(FileError, f"constant {name!r}: cannot be read"):
         return np.asarray(numpy_helper.to_array(tensor, str(folder or "")))
@@ -603,7 +605,7 @@ class OpNode:
         self._constants: dict[str, Array] | None = None
         self._parsed: dict[str, Any] = {}
         self._attributes = tuple([item.SerializeToString() for item in read.attributes])
-        # True if an attribute refers to a parameter of the enclosing function.
+        # `is_open` is true if an attribute refers to a parameter of the enclosing function.
         self.is_open = any(item.ref_attr_name for item in read.attributes)
 
     @property
@@ -619,16 +621,16 @@ class OpNode:
         return _implementation(self.read.op_type, domain, self.scope.opsets[domain])
 
     def types(self) -> tuple[TensorType | None, ...]:
-        """Return the types of the inputs; the type of an omitted input is None."""
+        """Return the type of each input, or None for an omitted input."""
         type_of = self.scope.type_of
         return tuple([type_of(name) if name else None for name in self.read.inputs])
 
     def known_types(self) -> tuple[TensorType, ...]:
-        """Return the types of the inputs; the type of an omitted input is unknown."""
+        """Return the type of each input, or an unknown type for an omitted input."""
         return tuple(known or UNKNOWN for known in self.types())
 
     def constants(self) -> dict[str, Array]:
-        """Return the constant inputs that inference can use, by input name."""
+        """Return the constant inputs that affect type inference, by input name."""
         inputs = self.read.inputs
         used = ((inputs[k], name) for k, name in _used(self.operator()) if k < len(inputs))
         known = ((name, self.scope.constant(value)) for value, name in used)
@@ -648,25 +650,25 @@ class OpNode:
         return repairing_opset(self.node, opset, self.types(), error)
 
     def in_opset(self, opset: int) -> OpNode:
-        """Return the node as part of a model that imports another opset."""
+        """Return the same node in a scope that imports another opset."""
         scope = copy(self.scope)
         scope.opsets = {DEFAULT_DOMAIN: opset}
         return OpNode(self.read, scope)
 
     def named(self, error: Exception) -> Exception:
-        """Return `error` prefixed with the names of the enclosing nodes and the node."""
+        """Return `error` with the names of the enclosing nodes and the node as a prefix."""
         for node in (self.node, *reversed(self.scope.around)):
             error = named_by(error, node)
         return error
 
 
 def attribute_value(attribute: AttributeProto) -> Any:
-    """Return the value of an attribute; raise AttributeValueError if it is malformed."""
+    """Return the value of an attribute, or raise AttributeValueError if it is malformed."""
     why = "it has no type"
     try:
         value = helper.get_attribute_value(attribute)
         value = value.decode() if isinstance(value, bytes) else value
-    except ValueError as error:  # an unknown type, a reference outside a function, or not UTF-8
+    except ValueError as error:  # The causes are unknown types, references and invalid UTF-8.
         value, why = None, reason(error)
     if value is None:
         raise AttributeValueError(f"attribute {attribute.name!r} has no value: {why}")
@@ -674,7 +676,7 @@ def attribute_value(attribute: AttributeProto) -> Any:
 
 
 def named_by(error: Exception, node: NodeProto) -> Exception:
-    """Return `error` prefixed with the name of a node."""
+    """Return `error` with the name of a node as a prefix."""
     return messages.in_node(error, node.name, node.op_type, next(iter(node.output), ""))
 
 
@@ -683,7 +685,7 @@ def title_of(node: NodeProto) -> str:
 
 
 NEWEST_OPSET = defs.onnx_opset_version()
-CONSTANTS_FROM = 4  # the first IR version in which initializers need not be inputs
+CONSTANTS_FROM = 4  # the first IR version that allows initializers that are not also inputs
 
 
 def graph_scope(model: ModelProto, folder: FilePath | None) -> Scope:

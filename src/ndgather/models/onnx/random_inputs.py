@@ -94,7 +94,7 @@ def random_inputs(
 def _random_array(
     rng: np.random.Generator, port: Port, shape: tuple[int, ...], highest: int
 ) -> Array:
-    """Return a random array for an input. Integers are between 0 and `highest`."""
+    """Return a random array for an input, in which integers are at most `highest`."""
     dtype = np.dtype(np.float32) if port.dtype is None else port.dtype
     if dtype.kind == "O":
         array = np.array(list("abcdefgh"), object)[rng.integers(0, 8, shape)]
@@ -106,7 +106,7 @@ def _random_array(
 
 
 def _random_shape(port: Port, chosen: dict[str, int]) -> tuple[int, ...]:
-    """Return the shape of an input and add the values of its dynamic sizes to `chosen`."""
+    """Return the shape of an input, and add the values of dynamic sizes to `chosen`."""
     if port.shape is None:
         raise ModelError(
             f"input {port.name!r}: the model does not declare its rank, so its values cannot be "
@@ -125,7 +125,7 @@ def _random_shape(port: Port, chosen: dict[str, int]) -> tuple[int, ...]:
 def highest_indices(
     proto: ModelProto, folder: str | None, shapes: Mapping[str, Sequence[int]]
 ) -> dict[str, int]:
-    """Return the highest valid index for each input that is used as indices."""
+    """Return the highest valid index for each model input that is used as indices."""
     typed = deepcopy(proto)
     for info in typed.graph.input:
         dims = info.type.tensor_type.shape.dim
@@ -156,13 +156,13 @@ def _indices_of(op_node: OpNode) -> list[str]:
 
 
 def _highest_index(op_node: OpNode) -> int:
-    """Return the highest index that is valid on all axes that a node indexes, or 0 if unknown."""
+    """Return the highest index that is valid for all indexed axes of a node, or 0 if unknown."""
     try:
         row = op_node.operator().row
         if row.definition is not None:
             return 0
         attributes = op_node.attributes()
-        with suppress(AttributeValueError):  # runtimes may accept the value of another version
+        with suppress(AttributeValueError):  # A runtime may accept values of another version.
             bind(row, (), {key: x for key, x in attributes.items() if row.attribute(key)})
         call = KnownCall.of(row, op_node.known_types(), attributes)
     except DTypeError as error:

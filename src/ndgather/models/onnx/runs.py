@@ -1,4 +1,4 @@
-"""Running ONNX models in a runtime while ndgather checks the gather and scatter nodes."""
+"""Execution of ONNX models in a runtime, in which ndgather checks gather and scatter nodes."""
 
 from __future__ import annotations
 
@@ -134,10 +134,10 @@ def run(
 ) -> dict[str, Array]:
     """Run an ONNX model and return its outputs by name.
 
-    In the runtime ``"reference"``, ndgather runs the gather and scatter nodes and the reference
-    evaluator of the `onnx` package runs all others. Any other runtime runs every node. ndgather
-    then recomputes each gather and scatter node from its inputs and compares the outputs: copied
-    elements must be bitwise equal, and sums of floats may differ by the order of additions.
+    In the runtime ``"reference"``, ndgather runs the gather and scatter nodes, and the reference
+    evaluator of the `onnx` package runs all other nodes. Any other runtime runs all nodes. ndgather
+    then recomputes each gather and scatter node from its inputs and compares the outputs. Copied
+    elements must be bitwise equal, whereas sums of floats may differ by rounding errors.
 
     Parameters
     ----------
@@ -242,8 +242,8 @@ _FAILED_NODE = re.compile(r"while running (\w+) node\. Name:'([^']*)'")
 class RuntimeModel(HasPorts):
     """An ONNX model that is loaded in a runtime and can be run many times.
 
-    The runtime loads a copy that also outputs the inputs and outputs of all gather and scatter
-    nodes, from which ndgather recomputes these nodes.
+    The runtime loads a copy of the model that also outputs the inputs and outputs of gather and
+    scatter nodes, so that ndgather can recompute these nodes.
     """
 
     def __init__(
@@ -279,7 +279,7 @@ class RuntimeModel(HasPorts):
         LOGGER.info("%s: loaded in %s %s, %.3f s", self._path, runtime, version, seconds)
 
     def run(self, inputs: Mapping[str, Array]) -> Run:
-        """Run the model and compare its gather and scatter nodes with their specifications."""
+        """Run the model, and compare the results of gather and scatter nodes with ndgather."""
         start = time.perf_counter()
         fitted = fit_inputs(self.inputs, named_arrays("run", inputs))
         outputs = [port.name for port in self.outputs]
@@ -337,7 +337,7 @@ class RuntimeModel(HasPorts):
             computed = session.run(wanted, inputs)
         except MemoryError:
             raise
-        except Exception as error:  # runtimes raise many unrelated types
+        except Exception as error:  # The exceptions of runtimes have no common base class.
             raise self._explain(error, inputs) from error
         return {**inputs, **dict(zip(wanted, computed, strict=True))}
 
@@ -371,7 +371,7 @@ class RuntimeModel(HasPorts):
         return node.op_node.named(ModelError(text))
 
     def _explain(self, error: Exception, fitted: Mapping[str, Array]) -> Exception:
-        """Return ndgather's error for the node that failed, or else the error of the runtime."""
+        """Return an error for the failed node from ndgather, or an error that quotes `error`."""
         failed = _FAILED_NODE.findall(str(error))[-1:]
         candidates = [
             node
@@ -395,7 +395,7 @@ class RuntimeModel(HasPorts):
         return ModelError(f"{self._path}: {self.runtime} cannot run it: {reason(error)}")
 
     def _inputs_of(self, node: TracedNode, fitted: Mapping[str, Array]) -> dict[str, Array]:
-        """Compute the inputs of a node in the runtime; return an empty dict if that fails."""
+        """Return the inputs of a node, computed in the runtime, or an empty dict on failure."""
         part = self._traced.part_for(filter(None, node.reads))
         if not part.names:
             return {}
@@ -409,7 +409,7 @@ class RuntimeModel(HasPorts):
 
 
 def _as_matrix(value: object) -> object:
-    """Convert a list of dicts with the same keys to a matrix; return other values unchanged."""
+    """Convert a list of dicts with equal keys to a matrix, or return any other value unchanged."""
     if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
         keys = list(value[0])
         if all(list(row) == keys for row in value):
@@ -421,7 +421,7 @@ def _output_array(name: str, value: object) -> Array:
     if not isinstance(value, np.ndarray | np.generic):
         raise messages.not_a_tensor("output", name, type(value).__name__)
     array = np.asarray(value)
-    # On Linux, onnxruntime returns `long long`, which NumPy would print as dtype=int64.
+    # On Linux, onnxruntime returns `long long`, for which NumPy would print "dtype=int64".
     return array.view(array.dtype.str) if array.dtype.kind in "iu" else array
 
 
@@ -429,7 +429,7 @@ def _output_array(name: str, value: object) -> Array:
 
 
 def load_runtime(name: str) -> Runtime:
-    """Return the runtime with this name; raise ExtraMissingError if it is not installed."""
+    """Return the runtime with this name, or raise an error if it is unknown or not installed."""
     instance("load", "runtime", name, str, "the name of a runtime")
     try:
         runtime = model_runtime(name)
@@ -464,7 +464,7 @@ class RunSettings:
     timeout: float | None = None
 
     def checked(self, caller: str) -> Self:
-        """Return a validated copy; raise an error if a runtime is not installed."""
+        """Return a validated copy, or raise an error if an option is invalid."""
         runtimes = names(caller, "runtimes", self.runtimes)
         if not runtimes:
             raise ModelError(f"{caller}: runtimes is empty (allowed: the names of runtimes)")

@@ -1,4 +1,4 @@
-"""Models with additional outputs, from which gather and scatter nodes can be recomputed."""
+"""Models with additional outputs, which allow gather and scatter nodes to be recomputed."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from ndgather.runtimes.runtime import ModelSource
 
 @dataclass(frozen=True, slots=True)
 class TracedNode:
-    """A gather or scatter node and the model outputs that hold its inputs and output.
+    """A gather or scatter node, and the model outputs that contain its inputs and output.
 
-    The outputs in `in_branch` are empty if the branch with the node did not run.
+    `in_branch` contains the names of outputs that are empty if the branch of an If did not run.
     """
 
     op_node: OpNode
@@ -52,7 +52,7 @@ class TracedNode:
         return (*self.reads, self.gives)
 
     def check(self, values: Mapping[str, Array]) -> CheckedNode | None:
-        """Recompute and compare a node; return None if it did not run or an input is unknown."""
+        """Recompute and compare a node, or return None if the node did not run."""
         actual = values.get(self.gives)
         if any(name not in values for name in self.in_branch):
             return None
@@ -60,7 +60,7 @@ class TracedNode:
             return None
         arrays = []
         for name, name_in_scope in zip(self.reads, self.op_node.node.input, strict=True):
-            if not name:  # an omitted optional input, which is always the last
+            if not name:  # Only the last input can be omitted.
                 continue
             value = values.get(name)
             value = self.op_node.scope.constant(name_in_scope) if value is None else value
@@ -77,7 +77,7 @@ class TracedNode:
 
 
 def alike(pair: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Return two values with equal shapes if one runtime returned a scalar as shape (1,)."""
+    """Reshape the second array if only one array is a scalar and the other has shape (1,)."""
     first, second = pair
     if {first.shape, second.shape} == {(), (1,)}:
         second = second.reshape(first.shape)
@@ -88,22 +88,21 @@ def alike(pair: tuple[Array, Array]) -> tuple[Array, Array]:
 class TracedModel:
     """A model whose outputs include the inputs and outputs of its gather and scatter nodes.
 
-    `names` are the added outputs. `untraced` contains each node whose values cannot be outputs and
-    the reason.
+    `names` contains the names of added outputs. `untraced` contains the nodes whose values cannot
+    be model outputs, with the reason.
     """
 
     proto: ModelProto
-    node_count: int  # of the original model
+    node_count: int  # the number of nodes of the original model
     names: tuple[str, ...]
     nodes: tuple[TracedNode, ...]
     untraced: tuple[tuple[str, str], ...]
     folder: str | None
 
     def source(self, path: str | None = None) -> ModelSource:
-        """Return the source that a runtime loads.
+        """Return `path`, or the serialized model if outputs were added or tensors are mapped.
 
-        This is the file at `path` unless outputs were added or tensors are mapped. Loading mapped
-        tensors is faster than parsing the file.
+        A runtime loads a model with mapped tensors faster than the original file.
         """
         tensors = self.proto.graph.initializer
         is_mapped = any(item.data_location == TensorProto.EXTERNAL for item in tensors)
@@ -114,7 +113,7 @@ class TracedModel:
         return ModelSource(content=self.proto.SerializeToString(), folder=folder)
 
     def part_for(self, wanted: Iterable[str]) -> TracedModel:
-        """Return the part of the model that computes `wanted` and has no other outputs."""
+        """Return the part of the model that computes `wanted`, without other outputs."""
         needed, kept = set(wanted), []
         computed = {name for node in self.proto.graph.node for name in node.output if name}
         outputs = tuple(name for name in needed if name in computed)
@@ -136,7 +135,7 @@ class TracedModel:
         return proto
 
     def with_inputs(self, given: Mapping[str, Array]) -> TracedModel:
-        """Return the model with the computed values `given` as inputs instead of results."""
+        """Return a model in which the values in `given` are inputs instead of node outputs."""
         proto, graph = self._copy("node", "output"), self.proto.graph
         proto.graph.node.extend(x for x in graph.node if given.keys().isdisjoint(x.output))
         proto.graph.output.extend(item for item in graph.output if item.name not in given)
@@ -149,8 +148,8 @@ class TracedModel:
 def trace(model: ModelProto, folder: str | None) -> TracedModel:
     """Add the inputs and outputs of the gather and scatter nodes to the outputs of a model.
 
-    The model is modified in place unless its functions contain such nodes; in that case, a copy
-    with inlined functions is modified.
+    The model is modified in place, unless a function contains a gather or scatter. Functions are
+    then inlined in a copy of the model.
     """
     check_functions(model)
     nodes = [node for body in files.bodies_in(model) for node in body.node]
@@ -163,7 +162,7 @@ def trace(model: ModelProto, folder: str | None) -> TracedModel:
             of_graph = nodes_in(model.graph)
         if sum(map(is_published, of_graph)) > sum(map(is_published, model.graph.node)):
             with foreign_errors(ModelError, "the types of the model cannot be inferred"):
-                # `_lift` needs types, because a branch must declare the types of its outputs.
+                # A branch must declare the types of the outputs that `_lift` adds.
                 model = shape_inference.infer_shapes(model)
         gathers = list(op_nodes(model, folder))
     outputs = Outputs(model.graph)
@@ -178,11 +177,11 @@ def trace(model: ModelProto, folder: str | None) -> TracedModel:
 
 
 class NotTraceableError(Exception):
-    """The values of a node cannot be model outputs."""
+    """An error that is raised if the values of a node cannot be model outputs."""
 
 
 class Outputs:
-    """The outputs that are added to a graph and its branches."""
+    """The outputs that are added to a graph and to the branches of If nodes."""
 
     def __init__(self, graph: GraphProto) -> None:
         self._graph = graph
@@ -191,7 +190,7 @@ class Outputs:
         self.added: list[str] = []
 
     def traced(self, op_node: OpNode) -> TracedNode:
-        if not isinstance(op_node.scope.outermost.body, GraphProto):  # onnx did not inline it
+        if not isinstance(op_node.scope.outermost.body, GraphProto):
             raise NotTraceableError("it is in a function that imports another opset")
         if not any(op_node.node.output):
             raise NotTraceableError("it has no output")
@@ -204,10 +203,10 @@ class Outputs:
         return TracedNode(op_node, tuple(reads), gives, in_branch)
 
     def _output_of(self, scope: Scope, name: str) -> tuple[str, bool]:
-        """Return the model output that holds a value, and whether it comes from a branch."""
+        """Return the model output with the value `name`, and whether it comes from a branch."""
         inner = scope.home(name)
         if scope.has_constant(name) or (inner.outer is None and inner.computing(name) is None):
-            return name, False  # a constant or an input of the model
+            return name, False  # The value is a constant or a model input.
         is_lifted, known = inner.outer is not None, inner.type_of(name)
         if inner.loops:
             what = f"it is in the body of a {inner.loops[-1].op_type}"
@@ -222,13 +221,13 @@ class Outputs:
         return name, is_lifted
 
     def _lift(self, scope: Scope, name: str, known: TensorType) -> str:
-        """Make a value of a branch an output of the If node and return the name of that output."""
+        """Add an output with a value of a branch to the If node, and return the output name."""
         key = (id(scope), name)
         if key in self._lifted:
             return self._lifted[key]
         if known.dtype is None:
             raise NotTraceableError(f"the type of {name!r}, a value of its branch, is unknown")
-        # Some runtimes do not support an If whose outputs have an unknown rank.
+        # Some runtimes require outputs of an If node to have a known rank.
         rank = len(known.dims or ())
         declared = declaration(TensorType(known.dtype, (None,) * rank if rank else None))
         outer = self._lifted[key] = f"{name}:{len(self._lifted)}:exposed"
@@ -253,19 +252,20 @@ def _add_empty(graph: GraphProto, name: str, element_type: int, rank: int) -> No
     graph.node.extend([*constants, helper.make_node("Expand", [*parts], [name])])
 
 
-# Checking the nodes that ran
+# Comparison of node results with their specification
 
 _ORDERED = {Reduction.NONE.value, Reduction.MIN.value, Reduction.MAX.value}
-_SMALL = 4096  # bytes; small arrays are compared as bytes first, which is fastest
-_ROUNDINGS = 64  # units in the last place by which sums in another order may differ
+_SMALL = 4096  # the maximum size, in bytes, of arrays that are first compared as byte strings
+_ROUNDINGS = 64  # the tolerance for sums of floats, in units in the last place
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedNode:
-    """The output of a node in a runtime, `actual`, and the output that is specified, `expected`.
+    """The output of a node in a runtime and the output that the specification requires.
 
     If the specification does not allow the call, `expected` is None and `refusal` is the error. If
-    both have the same shape and dtype, `first` is the index of the first different element.
+    `actual` and `expected` differ but have the same type, `first` is the position of the first
+    element that differs.
     """
 
     op_node: OpNode
@@ -278,7 +278,7 @@ class CheckedNode:
 
 
 def check_node(op_node: OpNode, inputs: Sequence[Array], actual: Array | None) -> CheckedNode:
-    """Recompute a node using its operator version and compare the result with `actual`."""
+    """Recompute a node with ndgather, and compare the result with `actual`."""
     arrays, attributes = tuple(map(np.asarray, inputs)), op_node.attributes()
     try:
         expected = op_node.operator()(*arrays, **attributes)
@@ -297,10 +297,10 @@ def check_node(op_node: OpNode, inputs: Sequence[Array], actual: Array | None) -
 def first_difference(
     expected: Array, actual: Array, *, rounds: bool = False, rtol: float = 0.0, atol: float = 0.0
 ) -> tuple[int, ...] | None:
-    """Return the first position at which two arrays of equal shape differ, or None.
+    """Return the position of the first element that differs in two arrays of equal shape, or None.
 
-    NaN equals NaN, and 0.0 differs from -0.0. If `rounds`, sums of floats may differ by rounding
-    errors due to the order of additions. See `numpy.isclose` for `rtol` and `atol`.
+    NaN equals NaN, and 0.0 differs from -0.0. If `rounds`, floats may differ by rounding errors,
+    because sums depend on the order of additions. See `numpy.isclose` for `rtol` and `atol`.
     """
     is_small = expected.nbytes <= _SMALL and expected.dtype == actual.dtype != object
     if is_small and expected.tobytes() == actual.tobytes():

@@ -1,7 +1,7 @@
-"""A range analysis: the lowest and highest value that an integer tensor of a model can hold.
+"""Range analysis, which finds the lowest and the highest possible element of an integer tensor.
 
-`RULES` and `COUNTS` list the supported operators. The result of any other operator may hold every
-value of its type.
+`RULES` and `COUNTS` contain the supported operators. The result of any other operator is assumed to
+have the full range of its type.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ndgather.published.rows import DEFAULT_DOMAIN
 
 
 class Interval(NamedTuple):
-    """Integers from `lowest` to `highest`, both included."""
+    """The integers from `lowest` to `highest`, inclusive."""
 
     lowest: int
     highest: int
@@ -34,8 +34,8 @@ class Interval(NamedTuple):
 
 Rule: TypeAlias = Callable[[NodeProto, Sequence[Interval]], Interval]
 
-# Each rule computes the range of the result from the ranges of the inputs. A range that exceeds the
-# type of the result is discarded, because the operator may wrap around.
+# Each rule computes the range of a result from the ranges of the inputs.
+# If the range exceeds the type of the result, it is discarded because the operator may overflow.
 RULES: dict[str, Rule] = {
     "Abs": lambda _, x: _abs(x[0]),
     "Add": lambda _, x: _monotonic(x, lambda a, b: a + b),
@@ -51,17 +51,15 @@ RULES: dict[str, Rule] = {
     "Range": lambda _, x: _range(x[0], x[1]),
     "Sub": lambda _, x: _monotonic(x, lambda a, b: a - b),
 }
-# Element i of the result depends only on element i of each input, so a condition that a Where tests
-# on element i still holds here.
+# Ranges that follow from the condition of a Where also hold for inputs of elementwise operators.
 _ELEMENTWISE = frozenset({"Abs", "Add", "Cast", "Max", "Min", "Mul", "Neg", "Sub"})
-# These return only elements of their first input.
+# The results of these operators contain only elements of the first input.
 SAME_VALUES = frozenset(
     {"Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape", "Slice"}
     | {"Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
 )
-# Operators that return positions or sizes: the first output that holds them, the input that they
-# refer to, and the highest value for an input of a given shape. TopK of 8 rows of 100 columns
-# returns positions up to 99.
+# For each operator that returns positions or sizes, the first output that contains them,
+# the input whose positions or sizes are returned, and the highest value for a given input shape.
 COUNTS: dict[str, tuple[int, int, Callable[[NodeProto, Sequence[int]], int]]] = {
     "ArgMax": (0, 0, lambda node, sizes: _size_along(node, sizes, 0) - 1),
     "ArgMin": (0, 0, lambda node, sizes: _size_along(node, sizes, 0) - 1),
@@ -72,26 +70,26 @@ COUNTS: dict[str, tuple[int, int, Callable[[NodeProto, Sequence[int]], int]]] = 
     "TopK": (1, 0, lambda node, sizes: _size_along(node, sizes, -1) - 1),
     "Unique": (1, 0, lambda _, sizes: math.prod(sizes)),
 }
-# Comparisons that a Where may test. 1: left < right; -1: the operands are swapped.
+# The supported comparisons in the condition of a Where. For -1, the operands are swapped.
 _TESTS = {"Less": 1, "LessOrEqual": 1, "Greater": -1, "GreaterOrEqual": -1}
 
-_UNKNOWN = Interval(-(1 << 200), 1 << 200)  # not integers, or of unknown type
-_MOST_NODES = 30  # the longest chain of nodes that is followed
-_MOST_VISITS = 1000  # a chain of n nodes that read their input twice takes 2**n visits
+_UNKNOWN = Interval(-(1 << 200), 1 << 200)  # the range of floats and of values with unknown type
+_MOST_NODES = 30  # the maximum length of a chain of nodes in a search
+_MOST_VISITS = 1000  # a limit that prevents an exponential search
 _32_BITS = Interval(1 - 2**31, 2**31 - 1)
 
 
 def may_be_negative(scope: Scope, name: str, *, in_bounds: bool = False) -> bool:
-    """Return whether a value may have a negative element, judging by the nodes that compute it.
+    """Return whether a value may have a negative element, based on the nodes that compute it.
 
-    If `in_bounds`, all indices are assumed to be in bounds. Computations with an index then do not
-    overflow, and an index is non-negative after a Where has added the size to negative indices.
+    If `in_bounds`, all indices are assumed to be in bounds. Computations with indices then do not
+    overflow, and indices are non-negative after a Where node has normalized them.
     """
     return _Search(in_bounds=in_bounds).find(scope, name).lowest < 0
 
 
 def fits_32_bits(scope: Scope, name: str) -> bool:
-    """Return whether every element fits in 32 bits, assuming that unknown sizes do."""
+    """Return whether int32 can represent all elements, assuming that it can represent sizes."""
     return _Search(_32_BITS.highest).find(scope, name).is_within(_32_BITS)
 
 
@@ -112,7 +110,7 @@ class _Search:
         assumed: Mapping[str, Interval] | None = None,
         nodes: int = _MOST_NODES,
     ) -> Interval:
-        """Return the range of a value; `assumed` has the ranges that a Where implies."""
+        """Return the range of a value, given ranges that follow from the condition of a Where."""
         self._visits += 1
         if assumed and name in assumed:
             return assumed[name]
@@ -158,7 +156,7 @@ def _type_range(dtype: str | None) -> Interval:
 
 
 def _where(scope: Scope, node: NodeProto, find: Callable[..., Interval]) -> Interval:
-    """Return the union of the ranges that both values have if the condition selects them."""
+    """Return the range of the result of a Where, whose condition may restrict both values."""
     condition, first, second = node.input
     known = scope.constant(condition)
     if known is not None and known.size and known.all() == known.any():
@@ -168,7 +166,7 @@ def _where(scope: Scope, node: NodeProto, find: Callable[..., Interval]) -> Inte
     if test is not None and test.op_type in _TESTS:
         left, right = test.input if _TESTS[test.op_type] > 0 else reversed(test.input)
         strictly = test.op_type in {"Less", "Greater"}
-        low, high = find(left), find(right)  # left < right if the test is true
+        low, high = find(left), find(right)  # If the test is true, left < right or left <= right.
         chosen = [
             {
                 left: Interval(low.lowest, min(low.highest, high.highest - strictly)),
@@ -188,7 +186,7 @@ def _where(scope: Scope, node: NodeProto, find: Callable[..., Interval]) -> Inte
 
 
 def _adds_sizes(scope: Scope, node: NodeProto, find: Callable[..., Interval]) -> bool:
-    """Return whether a Where adds a size to exactly the negative elements of a value."""
+    """Return whether a Where node normalizes negative indices by adding the size."""
     condition, added, index = node.input
     chosen, values = scope.constant(condition), scope.constant(index)
     if chosen is not None:
@@ -220,7 +218,7 @@ def _size_along(node: NodeProto, sizes: Sequence[int], axis: int) -> int:
 
 
 def _monotonic(inputs: Sequence[Interval], operation: Callable[[int, int], int]) -> Interval:
-    """Return the range of a binary function that is monotonic in each of its arguments."""
+    """Return the range of a binary function that is monotonic in each argument."""
 
     def combine(x: Interval, y: Interval) -> Interval:
         values = [operation(a, b) for a in x for b in y]
@@ -230,20 +228,20 @@ def _monotonic(inputs: Sequence[Interval], operation: Callable[[int, int], int])
 
 
 def _abs(x: Interval) -> Interval:
-    # abs(-2**63) wraps around to itself; 2**63 exceeds int64, so the caller discards the range.
+    # abs(-2**63) overflows, so the caller discards a range that contains 2**63.
     least = 0 if x.lowest <= 0 <= x.highest else min(map(abs, x))
     return Interval(least, max(map(abs, x)))
 
 
 def _div(dividend: Interval, divisor: Interval) -> Interval:
-    # Runtimes disagree on how to round negative quotients.
+    # Runtimes round negative quotients differently.
     if dividend.lowest < 0 or divisor.lowest < 1:
         return _UNKNOWN
     return Interval(dividend.lowest // divisor.highest, dividend.highest // divisor.lowest)
 
 
 def _mod(node: NodeProto, dividend: Interval, divisor: Interval) -> Interval:
-    # The remainder has the sign of the divisor, or of the dividend if fmod is set.
+    # The remainder has the sign of the divisor, or the sign of the dividend if fmod is 1.
     if divisor.lowest < 1 or (dividend.lowest < 0 and _attribute(node, "fmod")):
         return _UNKNOWN
     most = divisor.highest - 1
@@ -251,7 +249,7 @@ def _mod(node: NodeProto, dividend: Interval, divisor: Interval) -> Interval:
 
 
 def _clip(node: NodeProto, x: Interval, *bounds: Interval) -> Interval:
-    if node.attribute:  # in opset 6 the bounds are attributes, and floats
+    if node.attribute:  # In opset 6, the bounds are float attributes.
         return _UNKNOWN
     for name, bound, limit in zip(node.input[1:], bounds, (max, min), strict=False):
         x = _monotonic([x, bound], limit) if name else x
@@ -259,7 +257,7 @@ def _clip(node: NodeProto, x: Interval, *bounds: Interval) -> Interval:
 
 
 def _range(start: Interval, limit: Interval) -> Interval:
-    # The limit itself is excluded, whether the step is positive or negative.
+    # The result does not contain the limit, even if the step is negative.
     return start.union(
         Interval(min(start.lowest, limit.lowest + 1), max(*start, limit.highest - 1))
     )

@@ -1,6 +1,6 @@
 """Read, check and run OpenVINO IR.
 
-A file holds a network (``.xml``, with its constants in a ``.bin`` file) or a bare ``<layer>``.
+An ``.xml`` file contains a network, whose constants are in a ``.bin`` file, or a bare ``<layer>``.
 """
 
 from ndgather.models.openvino.model import Model, check, run

@@ -1,4 +1,4 @@
-"""The semantics of IR layers: element types, constants, attributes, inference and checks."""
+"""The element types, constants and attributes of IR layers, with type inference and checks."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 class ElementType(NamedTuple):
-    """An element type: its names in attributes, ports and NumPy, and its width."""
+    """The names of an element type in attributes, ports and NumPy, and its size in bits."""
 
     name: str
     precision: str
     dtype: str
-    bits: int  # 0 if not fixed
+    bits: int  # the size of an element in bits, or 0 if elements vary in size
 
 
 ELEMENT_TYPES = (
@@ -88,19 +88,19 @@ ELEMENT_TYPES = (
 BY_NAME = {element.name: element for element in ELEMENT_TYPES}
 BY_PRECISION = {element.precision: element for element in ELEMENT_TYPES}
 BY_DTYPE = {element.dtype: element for element in ELEMENT_TYPES}
-# Types without a NumPy dtype, or with elements that cross byte boundaries.
+# Element types without a NumPy dtype, or whose elements can cross byte boundaries.
 _WITHOUT_ARRAYS = frozenset({"nf4", "string", "u1", "u3", "u6"})
 
 
 def _array_from(element: ElementType, shape: tuple[int, ...], content: NDArray[np.uint8]) -> Array:
-    """Return the constant that is stored as the bytes `content`, as a view if possible."""
+    """Return the constant that is stored in `content`. The array is a view if possible."""
     if element.name in _WITHOUT_ARRAYS:
         raise DTypeError(
             f"element_type = {element.name} is not supported in constants (allowed: booleans, "
             "integers of 2, 4 and 8 to 64 bits, floats of 4 to 64 bits)"
         )
     dtype = dtype_named(element.dtype)
-    if element.bits < 8:  # several per byte, starting at the least significant bits
+    if element.bits < 8:  # Elements are packed into bytes, starting at the least significant bit.
         shifts = np.arange(0, 8, element.bits, dtype=np.uint8)
         codes = ((content[:, None] >> shifts) & np.uint8(2**element.bits - 1)).reshape(-1)
         return codes[: math.prod(shape)].reshape(shape).view(dtype)
@@ -112,12 +112,12 @@ def _array_from(element: ElementType, shape: tuple[int, ...], content: NDArray[n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constants:
-    """The file with the constants of an IR; without a path, they cannot be read."""
+    """The file with the constants of an IR. If `path` is None, constants cannot be read."""
 
     path: Path | None
 
     def find(self, layer: Layer) -> tuple[Path, int, int]:
-        """Return the path, byte offset and size in bytes of the constant of a Const layer."""
+        """Return the file, byte offset and size in bytes of the constant in a Const layer."""
         element, shape = constant_type(layer)
         counts = []
         for name in ("offset", "size"):
@@ -139,7 +139,7 @@ class Constants:
             )
         try:
             file_bytes = self.path.stat().st_size
-        except (OSError, ValueError) as error:  # ValueError: a null byte in the path
+        except (OSError, ValueError) as error:  # A null byte in the path raises ValueError.
             raise unreadable(self.path, error) from error
         if offset + size > file_bytes:
             raise ModelError(
@@ -149,7 +149,7 @@ class Constants:
         return self.path, offset, needed
 
     def read(self, layer: Layer) -> Array:
-        """Return the constant of a Const layer, memory-mapped if its type allows it."""
+        """Return the constant of a Const layer. The array is memory-mapped if possible."""
         path, offset, size = self.find(layer)
         element, shape = constant_type(layer)
         try:
@@ -158,7 +158,7 @@ class Constants:
             raise unreadable(path, error) from error
         try:
             return _array_from(element, shape, np.asarray(content))
-        except ValueError as error:  # an empty array with excessive sizes
+        except ValueError as error:  # NumPy rejects excessive sizes even if the array is empty.
             raise ShapeError(
                 f"shape = {shown(shape)} of {element.name} exceeds the largest possible array"
             ) from error
@@ -169,7 +169,7 @@ def _bad_attribute(name: str, text: str, allowed: Iterable[str]) -> AttributeVal
 
 
 def constant_type(layer: Layer) -> tuple[ElementType, tuple[int, ...]]:
-    """Return the declared element type and shape of a Const layer."""
+    """Return the element type and shape that a Const layer declares."""
     element = element_type(layer, "element_type")
     text = layer.attributes.get("shape", "")
     try:
@@ -182,7 +182,7 @@ def constant_type(layer: Layer) -> tuple[ElementType, tuple[int, ...]]:
 
 
 def element_type(layer: Layer, name: str) -> ElementType:
-    """Return the element type that an attribute of a layer names."""
+    """Return the element type in the attribute `name` of a layer."""
     text = layer.attributes.get(name, "")
     if text not in BY_NAME:
         raise _bad_attribute(name, text, BY_NAME)
@@ -192,8 +192,8 @@ def element_type(layer: Layer, name: str) -> ElementType:
 def declared_shape(text: str) -> Bounds | None:
     """Return the minimum and maximum size of each axis in a `shape` attribute.
 
-    The result is None if the rank is unknown; a maximum of None means unlimited. Sizes are written
-    as numbers (``4``), as ``-1`` or ``?``, or as ranges (``1..5``, ``..5``, ``1..``).
+    The result is None if the rank is unknown, and a maximum is None if the size is unlimited. A
+    size is a number (``4``), unknown (``-1`` or ``?``), or a range (``1..5``, ``..5``, ``1..``).
     """
     text = text.strip()
     if text == "...":
@@ -232,7 +232,7 @@ def parameter_type(layer: Layer) -> TensorType:
 
 
 def port_type(port: LayerPort) -> TensorType:
-    """Return the declared type of a port; a port without sizes does not declare a shape."""
+    """Return the declared type of a port. The shape is unknown if the port has no sizes."""
     element = BY_PRECISION.get(port.precision or "")
     return TensorType(element.dtype if element else None, port.dims or None)
 
@@ -249,7 +249,7 @@ def operator_of(layer: Layer) -> Operator:
 
 
 def attributes_of(layer: Layer, function: Operator) -> dict[str, int | str | bool]:
-    """Return the parsed attributes of a layer; invalid text stays, and the operator rejects it."""
+    """Parse the attributes of a layer, keeping invalid values for the operator to reject."""
     values: dict[str, int | str | bool] = {}
     for name, text in layer.attributes.items():
         attribute = function.row.attribute(name)
@@ -264,7 +264,7 @@ def attributes_of(layer: Layer, function: Operator) -> dict[str, int | str | boo
 
 
 def check_ports(layer: Layer) -> None:
-    """Raise if a layer has too few or too many ports."""
+    """Raise ModelError if a layer has too few or too many ports."""
     least, outputs = _PLAIN_PORTS.get(layer.type, (0, 1))
     most = least
     if layer.type in OPERATOR_TYPES:
@@ -281,7 +281,7 @@ def check_ports(layer: Layer) -> None:
 def check_network(network: Network, constants: Constants, place: str = "") -> Iterator[Finding]:
     """Yield the errors in `network` and in the bodies of its layers.
 
-    The ports of layers with unknown types are assumed to be correct.
+    The ports of layers with an unsupported type are assumed to be correct.
     """
     wiring = wire(network)
     for error in wiring.findings:
@@ -293,7 +293,7 @@ def check_network(network: Network, constants: Constants, place: str = "") -> It
             yield from check_network(body, constants, f"{place}{layer} {body.name}: ")
 
 
-# Layers that move or cast elements of their first input (Concat: of all inputs).
+# Layers whose output contains only copied or cast elements of their inputs, ignoring indices.
 _MOVES = frozenset(
     {"Broadcast", "Concat", "Convert", "Gather", "Reshape", "Slice", "Split", "Squeeze"}
     | {"StridedSlice", "Tile", "Transpose", "Unsqueeze", "VariadicSplit"}
@@ -301,7 +301,7 @@ _MOVES = frozenset(
 
 
 def infer_types(network: Network, constants: Constants) -> dict[tuple[int, int], TensorType]:
-    """Return the types of all values in a network, by the ids of layer and output port."""
+    """Return a mapping from (layer id, output port id) to the type of the value."""
     checker = _Checker(wire(network), constants, "")
     for layer in checker.wiring.order:
         try:
@@ -312,7 +312,7 @@ def infer_types(network: Network, constants: Constants) -> dict[tuple[int, int],
 
 
 class _Checker:
-    """Infers types layer by layer and compares them with the declared ports."""
+    """A checker that infers types layer by layer and compares the types with declared ports."""
 
     def __init__(self, wiring: Wiring, constants: Constants, place: str) -> None:
         self.wiring = wiring
@@ -320,7 +320,7 @@ class _Checker:
         self.place = place
         self.types: dict[tuple[int, int], TensorType] = {}
         self.values: dict[tuple[int, int], Array] = {}
-        self.fitting: set[tuple[int, int]] = set()  # ports whose values fit int32
+        self.fitting: set[tuple[int, int]] = set()  # output ports with values that fit in 32 bits
 
     def check(self, layer: Layer) -> Iterator[Finding]:
         yield from self._check(layer)
@@ -328,7 +328,7 @@ class _Checker:
             self.fitting |= {(layer.id, port.id) for port in layer.outputs}
 
     def _check(self, layer: Layer) -> Iterator[Finding]:
-        for port in layer.outputs:  # the declared types are used until types are inferred
+        for port in layer.outputs:  # If inference fails, other layers use the declared types.
             self.types[layer.id, port.id] = port_type(port)
         for port in layer.inputs:
             if (layer.id, port.id) in self.wiring.sources:
@@ -360,7 +360,7 @@ class _Checker:
         notes = (
             (note, detail, tuple(name for name in note.runtimes if name.startswith("OpenVINO")))
             for note, detail in (() if call is None else runtime_notes(call))
-        )  # other runtimes do not read IR
+        )  # Only the notes on OpenVINO apply, because other runtimes do not read IR.
         yield from noted(
             f"{self.place}{layer}",
             title,
@@ -371,7 +371,7 @@ class _Checker:
         return Finding(f"{self.place}{layer}", title, rule, what, Severity.ERROR)
 
     def infer(self, layer: Layer) -> tuple[tuple[TensorType, ...], KnownCall | None]:
-        """Infer and record the output types; return them with the operator call, if any."""
+        """Infer and store the output types. Return the types and the operator call, if any."""
         inferred, call = self._infer(layer)
         for port, known in zip(layer.outputs, inferred, strict=True):
             self.types[layer.id, port.id] = known
@@ -418,7 +418,7 @@ class _Checker:
         return inference.outputs, call
 
     def _fits_32_bits(self, layer: Layer) -> bool:
-        """Return whether all outputs are known to be sizes, positions or small constants."""
+        """Return whether all outputs must be sizes, positions or constants that fit in 32 bits."""
         if layer.type in _MOVES:
             moved = layer.inputs if layer.type == "Concat" else layer.inputs[:1]
             return all(self._is_fitting(layer, port) for port in moved)
@@ -432,7 +432,7 @@ class _Checker:
         return source is not None and out is not None and (source.id, out.id) in self.fitting
 
     def _input(self, layer: Layer, port: LayerPort) -> TensorType:
-        """Return the inferred type of an input, completed by the type that the port declares."""
+        """Return the inferred type of an input, or the declared dtype or shape if unknown."""
         declared = port_type(port)
         if (layer.id, port.id) not in self.wiring.sources:
             return declared
@@ -443,7 +443,7 @@ class _Checker:
 
 
 def _contradictions(port: LayerPort, known: TensorType, name: str, verb: str) -> Iterator[str]:
-    """Yield descriptions of contradictions between the declared and the known type of a port."""
+    """Yield a description of each contradiction between the declared and known types of a port."""
     element = BY_PRECISION.get(port.precision or "")
     if element is not None and known.dtype is not None and element.dtype != known.dtype:
         wanted = BY_DTYPE[known.dtype].precision if known.dtype in BY_DTYPE else known.dtype
@@ -453,12 +453,12 @@ def _contradictions(port: LayerPort, known: TensorType, name: str, verb: str) ->
 
 
 def _may_be(declared: tuple[int | None, ...], known: TensorType) -> bool:
-    """Return whether a port that declares these sizes can have the known shape."""
+    """Return whether a port with the sizes `declared` can have the shape of `known`."""
     if known.shape is None:
         return True
     more = len(declared) - len(known.first)
     fits = more == 0 if known.dims is not None else more >= 0
-    if not declared:  # a scalar or, if the inferred sizes are not all known, an unknown rank
+    if not declared:  # A port without sizes may also have an unknown rank.
         return fits or known.numbers is None
     return fits and all(
         size is None or not isinstance(other, int) or size == other

@@ -1,4 +1,4 @@
-"""OpenVINO IR models: inputs and outputs, checks and runs."""
+"""Functions that check and run OpenVINO IR models."""
 
 from __future__ import annotations
 
@@ -97,12 +97,12 @@ class Model:
 
     @property
     def inputs(self) -> tuple[Port, ...]:
-        """The names, dtypes and shapes of the inputs."""
+        """The inputs of the model, with names, dtypes and shapes."""
         return tuple(Port.of(name, known) for name, (_, known) in self._program.inputs.items())
 
     @property
     def outputs(self) -> tuple[Port, ...]:
-        """The names, dtypes and shapes of the outputs."""
+        """The outputs of the model, with names, dtypes and shapes."""
         types = infer_types(self.network, self.constants)
         return tuple(Port.of(name, types[key]) for name, key in self._program.outputs.items())
 
@@ -111,8 +111,8 @@ class Model:
         start, arrays = time.perf_counter(), named_arrays("run", inputs)
         program, parameters = self._program, self.network.of_type("Parameter")
         fitted = fit_inputs(self.inputs, self._by_first_name(arrays))
-        # `fit_inputs` does not check ranges of sizes, which a `Port` cannot represent.
-        for layer, name in zip(parameters, program.inputs, strict=False):  # none in a snippet
+        # `fit_inputs` does not check ranges of sizes, because `Port` cannot represent a range.
+        for layer, name in zip(parameters, program.inputs, strict=False):
             shape = fitted[name].shape
             for size, (low, high) in zip(shape, parameter_bounds(layer) or (), strict=False):
                 if size < low or (high is not None and size > high):
@@ -127,7 +127,7 @@ class Model:
         )
 
     def _by_first_name(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Return inputs by primary name; tensors can have several names, as well as layer names."""
+        """Return the inputs by their first names. Callers may use any tensor or layer name."""
         names: dict[str, str] = {}
         for layer, port in zip(self.network.of_type("Parameter"), self.inputs, strict=False):
             for name in _value_names(layer, layer.outputs[0]):
@@ -229,7 +229,7 @@ def check(model: FilePath | Content | Model) -> tuple[Finding, ...]:
 
 
 class _Step(NamedTuple):
-    """The computation of a value. `title` is the layer's operator in error messages."""
+    """A step that computes a value. `title` is the operator name in error messages."""
 
     layer: Layer
     title: str
@@ -239,10 +239,7 @@ class _Step(NamedTuple):
 
 
 class _Program:
-    """A network as a sequence of steps.
-
-    `inputs` and `outputs` map unique names to the values of the model.
-    """
+    """A network as a sequence of steps. `inputs` and `outputs` map unique names to values."""
 
     def __init__(self, network: Network, constants: Constants) -> None:
         self.network, self.wiring = network, wire(network)
@@ -254,7 +251,7 @@ class _Program:
         self._constants = constants
         self._values: dict[_Key, Array] = {}
         self._taken: set[str] = set()
-        # The file order of Parameters and Results is the order of the model's inputs and outputs.
+        # The inputs and outputs have the same order as Parameter and Result layers in the file.
         first, last = map(network.of_type, ("Parameter", "Result"))
         inner = [x for x in self.wiring.order if x.type not in {"Parameter", "Result"}]
         _visit(network.layers, check_ports)
@@ -300,7 +297,7 @@ class _Program:
             self.outputs["output"] = key
 
     def _reads(self, layer: Layer, names: tuple[str, ...]) -> tuple[_Key, ...]:
-        """Return the values that a layer reads; in a snippet, they become inputs of the model."""
+        """Return the values that a layer reads. For a bare layer, they become model inputs."""
         if not self.network.snippet:
             sources = (self.wiring.sources[layer.id, port.id] for port in layer.inputs)
             return tuple((source.id, port.id) for source, port in sources)
@@ -312,7 +309,7 @@ class _Program:
 
 
 def _visit(layers: Iterable[Layer], step: Callable[[Layer], None]) -> None:
-    """Call `step` with each layer; name the layer in errors."""
+    """Call `step` with each layer, adding the name of the layer to errors."""
     for layer in layers:
         try:
             step(layer)
@@ -322,6 +319,6 @@ def _visit(layers: Iterable[Layer], step: Callable[[Layer], None]) -> None:
 
 
 def _value_names(layer: Layer, port: LayerPort) -> tuple[str, ...]:
-    """Return the names of a value: the names of its port, then the layer name."""
+    """Return the names of an output port, followed by the name of the layer."""
     names = (*port.names, layer.name)
     return tuple(dict.fromkeys(name for name in names if name)) or (f"layer{layer.id}",)

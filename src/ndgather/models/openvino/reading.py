@@ -1,7 +1,7 @@
 """Parse the XML of an OpenVINO IR into layers and edges.
 
-The file may come from an untrusted source, so the parser rejects document types and entities and
-limits the file size, nesting depth, and numbers of elements and layers.
+Because a file may come from an untrusted source, the parser rejects document types and entities,
+and limits the file size, the nesting depth, and the number of elements and layers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LARGEST_SIZE = 2**63 - 1
 NUMBER = re.compile(r"[0-9]{1,19}")
 
 _COMMA = re.compile(r"(?<!\\),")
-_MOST_NAMED = 5  # layers that an error about a cycle names
+_MOST_NAMED = 5  # the maximum number of layers that an error about a cycle names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,17 +42,17 @@ class LayerPort:
     id: int
     precision: str | None
     names: tuple[str, ...]
-    dims: tuple[int | None, ...]  # None: dynamic; (): a scalar, or an unknown rank
+    dims: tuple[int | None, ...]  # A dynamic size is None. () means a scalar or an unknown rank.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """A layer: an operation with its ports and attributes."""
+    """A layer, which is an operation with ports and attributes."""
 
     id: int
     name: str
     type: str
-    version: str  # the opset, such as "opset8", or ""
+    version: str  # the name of the opset, such as "opset8", or an empty string
     attributes: Mapping[str, str]
     inputs: tuple[LayerPort, ...]
     outputs: tuple[LayerPort, ...]
@@ -65,11 +65,11 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """The layers and edges of a file or a body; a `snippet` is a bare layer without edges."""
+    """The layers and edges of a file or of a layer body. A `snippet` is a bare layer."""
 
     name: str
     layers: tuple[Layer, ...]
-    edges: tuple[tuple[int, ...], ...]  # (from layer, output port, to layer, input port)
+    edges: tuple[tuple[int, ...], ...]  # (source layer, output port, target layer, input port) ids
     snippet: bool = False
 
     def of_type(self, name: str) -> list[Layer]:
@@ -77,13 +77,13 @@ class Network:
 
     @property
     def operations(self) -> list[Layer]:
-        """The layers other than constants, inputs and outputs of the network."""
+        """The layers of the network, excluding constants, inputs and outputs."""
         return [x for x in self.layers if x.type not in {"Const", "Parameter", "Result"}]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits of a file to be read."""
+    """The limits for reading a file."""
 
     file_bytes: int = 64 * 2**20
     depth: int = 64
@@ -92,7 +92,7 @@ class Limits:
 
 
 def read(source: Path | bytes, limits: Limits = Limits()) -> Network:
-    """Parse the XML of an IR or a bare ``<layer>``, given as a path or as bytes."""
+    """Parse an IR or a bare ``<layer>``. `source` is the path or the content of the XML file."""
     place = source if isinstance(source, Path) else Path("model")
     text = content(source, limits.file_bytes) if isinstance(source, Path) else source
     try:
@@ -132,7 +132,8 @@ def _parse(text: bytes, limits: Limits) -> Element:
         ) from error
     except ModelError:
         raise
-    except (ParseError, LookupError, ValueError) as error:  # the last two: invalid encodings
+    except (ParseError, LookupError, ValueError) as error:
+        # An invalid encoding raises LookupError or ValueError.
         raise ModelError(f"cannot be read as XML: {reason(error)}") from error
     if root is None:
         raise ModelError("cannot be read as XML: no element found")
@@ -212,7 +213,7 @@ def _bad_element(where: str, name: str, text: str, allowed: str) -> ModelError:
 
 
 def _names(text: str | None) -> tuple[str, ...]:
-    """Split a comma-separated list of names; a comma in a name is escaped with a backslash."""
+    """Split a comma-separated list of names, in which a backslash escapes a comma in a name."""
     names = (name.replace("\\,", ",").strip() for name in _COMMA.split(text or ""))
     return tuple(name for name in names if name)
 
@@ -221,10 +222,10 @@ def _names(text: str | None) -> tuple[str, ...]:
 class Wiring:
     """The resolved edges of a network."""
 
-    # Ids of a layer and an input port -> the layer and output port that are connected to it.
+    # (layer id, input port id) → the layer and the output port that the input is connected to
     sources: Mapping[tuple[int, int], tuple[Layer, LayerPort]]
-    order: tuple[Layer, ...]  # topological, without layers in or after a cycle
-    findings: tuple[Finding, ...]  # errors in edges and ports
+    order: tuple[Layer, ...]  # the layers in topological order, excluding layers after a cycle
+    findings: tuple[Finding, ...]  # the errors in edges and ports
 
 
 def wire(network: Network) -> Wiring:
@@ -256,7 +257,7 @@ def wire(network: Network) -> Wiring:
         sorter.add(layer_id, source.id)
     try:
         sorter.prepare()
-    except CycleError as error:  # the sorter still yields the layers before the cycle
+    except CycleError as error:  # The sorter still yields the layers that precede the cycle.
         cycle = [layer for layer in layers.values() if layer.id in error.args[1]]
         named = ", ".join(map(str, cycle[:_MOST_NAMED]))
         if len(cycle) > _MOST_NAMED:

@@ -1,4 +1,4 @@
-"""Comparison of the gather and scatter nodes of a model in several runtimes."""
+"""Comparison of the results of gather and scatter nodes in several runtimes."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def compare(
 ) -> Comparison:
     """Run a model in several runtimes and compare every gather and scatter node.
 
-    Each runtime runs in a separate process. Each node is then recomputed from the inputs that it
-    received in the runtime, according to the operator version that the model imports. This shows
-    whether the node itself returned a wrong result or only received different inputs.
+    Each runtime runs in a separate process. ndgather then recomputes each node from the inputs that
+    the node received in the runtime, using the operator version that the model imports. The report
+    shows whether the node itself returned a wrong result or only received different inputs.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def compare(
 
 
 class Comparer:
-    """A traced model and the runtimes to compare. Errors name `caller` as the function."""
+    """A traced model and the runtimes to compare. `caller` is the function that errors name."""
 
     def __init__(self, caller: str, model: Source, settings: RunSettings) -> None:
         self.settings = settings.checked(caller)
@@ -111,7 +111,7 @@ class Comparer:
         return list(dict.fromkeys([*self.outputs, *self.traced.names]))
 
     def start_process(self, runtime: str, model: TracedModel) -> RuntimeProcess:
-        """Start a process that loads the model, or a part of it, in a runtime."""
+        """Start a process that loads `model`, which may be a part of the whole model."""
         options, limit_s = self.options[runtime], self.settings.limit_s
         return RuntimeProcess(runtime, model.source(), options, limit_s=limit_s)
 
@@ -165,14 +165,14 @@ class Comparer:
     def _other_input(
         self, nodes: Sequence[NodeComparison], number: int, run: TracedRun, first: Values
     ) -> str | None:
-        """Return the first node input that differs in a run, ignoring nodes in branches."""
+        """Return the name of the first different node input, ignoring nodes in branches."""
         for node, traced in zip(nodes, self.traced.nodes, strict=True):
             if node.runs[number].inputs_differ and not traced.in_branch:
                 return next(self._differing_inputs(traced, first, run.values or {}), None)
         return None
 
     def _differing_inputs(self, node: TracedNode, first: Values, values: Values) -> Iterator[str]:
-        """Yield the names of the inputs of a node that differ from the first runtime."""
+        """Yield the names of the node inputs whose values differ from the first runtime."""
         for name in node.reads:
             if name not in first or name not in values:
                 continue
@@ -189,9 +189,10 @@ class Comparer:
                 yield name, f"{run.runtime} returns {how}"
 
     def _origin(self, output: str, first: TracedRun, run: TracedRun) -> tuple[str, str]:
-        """Find the first node that causes a difference in `output`, by bisection.
+        """Return the first node that causes a difference in `output`, and how it differs.
 
-        A prefix of the nodes contains this node exactly if a result that later nodes read differs.
+        The search is a bisection: the node is among the first n nodes if and only if a result of
+        these n nodes that a later node reads differs.
         """
         nodes = self.traced.part_for([output]).proto.graph.node
         last_read = {name: number for number, node in enumerate(nodes) for name in names_read(node)}
@@ -199,7 +200,7 @@ class Comparer:
 
         @cache
         def differing(count: int) -> tuple[str, str] | None:
-            """Return a result of the first `count` nodes that differs and is read later."""
+            """Return a differing result of the first `count` nodes that a later node reads."""
             names = [name for node in nodes[:count] for name in node.output if name]
             leaving = [name for name in names if last_read.get(name, -1) >= count]
             expected, actual = first.values_of(leaving), run.values_of(leaving)
@@ -220,7 +221,7 @@ class Comparer:
 
 
 class TracedRun:
-    """One run of a model in one runtime: its values and the node at which it failed, if any."""
+    """The values that a run of a model computed, and the node that failed, if any."""
 
     def __init__(self, model: Comparer, runtime: str, inputs: Values) -> None:
         self.runtime, self._model, self._inputs = runtime, model.traced, inputs
@@ -245,7 +246,7 @@ class TracedRun:
         return version, answer
 
     def values_of(self, names: Sequence[str]) -> Values:
-        """Run the part of the model that computes `names` and return the values that are arrays."""
+        """Return the values of `names` that are arrays by running the part that computes them."""
         part = self._model.part_for(names)
         with self._process(part) as process:
             values = process.run(part.names, self._inputs).values or ()
@@ -261,7 +262,7 @@ class TracedRun:
         return self._run_model(part, part.names)[1] if part.names else Answer(values=[])
 
     def _find_failed_node(self) -> None:
-        """Find the first gather or scatter node at which the runtime fails, by bisection."""
+        """Find the first gather or scatter node that fails in the runtime, using bisection."""
         nodes = self._model.nodes
 
         @cache

@@ -30,7 +30,7 @@ Kind: TypeAlias = tuple[str, ...]
 
 _NUMBER = re.compile(r"-?\d+")
 _MOST_CHANGES = 3
-_SIZES = (0, 1, 2, 3)  # values of dynamic sizes in every other attempt
+_SIZES = (0, 1, 2, 3)  # the values of dynamic sizes in every second try
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -62,10 +62,10 @@ class Counterexample:
 
     @property
     def kind(self) -> tuple[str, str, str]:
-        """The first difference: the node or output, the rule, and the outcome in each runtime.
+        """The node or output that differs first, the rule, and the outcome in each runtime.
 
-        The rule is "another operator" if no gather or scatter causes the difference, and "support"
-        or "crash" if a runtime fails on a valid node or model.
+        The rule is "another operator" if the difference is not caused by a gather or scatter. It is
+        "support" or "crash" if a runtime rejects a valid node or model or crashes.
         """
         report = self.report
         node = next((node for node in report.nodes if not node.same), None)
@@ -105,9 +105,9 @@ def search(
     indices, the ends of an axis, out-of-bounds indices, duplicate indices, NaN, infinities or huge
     values. Every second try also sets the dynamic sizes of the model to 0, 1, 2 or 3.
 
-    Differences are of the same kind if they begin at the same node and have the same rule and the
-    same outcome in every runtime. The first inputs of each kind are reduced to the smallest sizes
-    that cause the same difference.
+    Two differences are of the same kind if they start at the same node, break the same rule and
+    have the same outcome in each runtime. The first inputs that cause a kind of difference are
+    reduced to the smallest sizes that still cause it.
 
     Parameters
     ----------
@@ -150,9 +150,10 @@ def search(
 
 
 class _Searcher:
-    """A generator of inputs that runs them in reused processes.
+    """A search that draws inputs and runs each runtime in a process that it reuses.
 
-    `counts` maps the first try of each kind of difference to the number of its inputs.
+    `counts` maps the number of the first try that caused a kind of difference to the number of
+    tries that caused it.
     """
 
     def __init__(
@@ -174,7 +175,7 @@ class _Searcher:
         self.counts: Counter[int] = Counter()
 
     def counterexamples(self) -> Iterator[Counterexample]:
-        """Yield the first inputs of each kind after reducing their sizes."""
+        """Yield the first inputs that cause each kind of difference, reduced in size."""
         comparer, model = self._comparer, self._model
         required = [port for port in comparer.ports if not port.optional]
         open_names = sorted(set(open_sizes(required).values()))
@@ -208,7 +209,7 @@ class _Searcher:
                 self._require_loaded(IN_MEMORY if comparer.folder is None else model)
 
     def _difference(self, inputs: Inputs) -> Kind | None:
-        """Return how the runtimes disagree and the first node that differs, or None."""
+        """Return a key for the way in which the runtimes disagree, or None if they agree."""
         comparer = self._comparer
         fitted = fit_inputs(comparer.ports, inputs)
         names = comparer.names
@@ -256,16 +257,16 @@ class _Searcher:
 def _draw_changes(
     base: Inputs, highest: Mapping[str, int], rng: np.random.Generator, *, valid: bool
 ) -> tuple[str, str, list[tuple[int, Any]]]:
-    """Draw edge cases for elements of one input.
+    """Draw the name of an input, and edge cases for some of its elements.
 
-    Return a description, the name of the input, and the flat positions with their new values.
+    Return a description, the name, and a list of (flat position, new value) pairs.
     """
     numbers = [
         name
         for name, array in base.items()
         if array.size and array.dtype.kind in ("f" if valid and name not in highest else "iuf")
     ]
-    # Draw indices four times as often as other inputs.
+    # Inputs that are used as indices are drawn four times as often as other inputs.
     numbers = [name for name in numbers if name in highest] * 3 + numbers
     if not numbers:
         return "random inputs", "", []
@@ -319,7 +320,7 @@ def _smaller(
     chosen: Mapping[str, int],
     open_names: Sequence[str],
 ) -> Iterator[Inputs]:
-    """Yield inputs with smaller sizes and a single change, in order of decreasing size."""
+    """Yield smaller inputs with a single edge case, from the largest to the smallest."""
     for size in (3, 2, 1):
         small = random_inputs(model, seed, sizes={**chosen, **dict.fromkeys(open_names, size)})
         if not changes:

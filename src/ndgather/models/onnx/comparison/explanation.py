@@ -1,4 +1,4 @@
-"""Explanations of differences: the rule of the specification that a runtime breaks."""
+"""Explanations of differences, which name the rule of the specification that a runtime breaks."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from ndgather.models.onnx.tracing import CheckedNode
 class Explanation:
     """The rule of the specification that determines the result of a node.
 
-    `advice` is a change of the model that makes all runtimes agree, and `indices` are the index
-    values that address the element. `decided` is False if the specification does not define the
-    value.
+    `advice` says how to change the model so that all runtimes agree. `indices` lists the index
+    values that address the element. `decided` is False if the specification leaves the result open.
     """
 
     rule: str
@@ -82,7 +81,7 @@ _NAN = Explanation(
 
 
 def explain(node: CheckedNode) -> Explanation:
-    """Return the rule that determines the result of a node whose output differs from it."""
+    """Return the rule that the actual output of a node does not follow."""
     row, attributes = node.op_node.operator().row, node.op_node.attributes()
     refusal, expected = node.refusal, node.expected
     if isinstance(refusal, IndexOutOfBoundsError):

@@ -1,4 +1,4 @@
-"""The result of a comparison as data, text and JSON."""
+"""The result of a comparison and its conversion to text and JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ndgather.models.onnx.comparison.explanation import Explanation
 
 @dataclass(frozen=True, slots=True)
 class RuntimeRun:
-    """The outcome of running the whole model in one runtime: "ran", "refused" or "crashed"."""
+    """The result of running a model in a runtime: `status` is "ran", "refused" or "crashed"."""
 
     runtime: str
     version: str
@@ -23,26 +23,26 @@ class RuntimeRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRun:
-    """One node in one runtime.
+    """The result of comparing a node in one runtime.
 
-    `status` is "same", "differs", "open" (it differs, but the specification does not define the
-    value), "refused", "crashed" or "not run".
+    `status` is "same", "differs", "open", "refused", "crashed" or "not run". "open" means that the
+    value differs, but the specification does not define it.
     """
 
     runtime: str
     status: str
-    obeys: bool | None = None  # whether the runtime follows the specification, if it is defined
-    inputs_differ: bool = False  # whether the inputs differ between this and the first runtime
-    place: tuple[int, ...] | None = None  # the index of the first different element
-    theirs: str = ""  # the value in the runtime
-    ours: str = ""  # the value according to the specification
+    obeys: bool | None = None  # whether the runtime follows the specification; None if undefined
+    inputs_differ: bool = False  # True if the inputs differ from those in the first runtime
+    place: tuple[int, ...] | None = None  # the position of the first element that differs
+    theirs: str = ""  # the value that the runtime computed
+    ours: str = ""  # the value that the specification requires
     explanation: Explanation | None = None
-    text: str = ""  # the message of an error or crash
+    text: str = ""  # the error message
 
 
 @dataclass(frozen=True, slots=True)
 class NodeComparison:
-    """One gather or scatter node in all runtimes."""
+    """The results of comparing a gather or scatter node in all runtimes."""
 
     where: str
     operator: str
@@ -53,12 +53,12 @@ class NodeComparison:
 
     @property
     def same(self) -> bool:
-        """True if every runtime that ran the node follows the specification."""
+        """True if the result follows the specification in every runtime that ran the node."""
         return all(run.status in {"same", "not run"} for run in self.runs)
 
     @property
     def passes_on(self) -> bool:
-        """True if only the inputs of the node differ between runtimes."""
+        """True if the inputs differ between runtimes but the results follow the specification."""
         return self.same and any(run.inputs_differ for run in self.runs)
 
 
@@ -116,7 +116,7 @@ def to_text(comparison: Comparison) -> str:
 
 
 def _last_lines(comparison: Comparison) -> Iterator[str]:
-    """Yield the outputs that differ, the nodes that cannot be compared, and the summary."""
+    """Yield a line for each different output and each node that was not compared, and a summary."""
     for name, difference in comparison.outputs:
         yield f"output {name}: {difference}"
     for where, how in comparison.origins:

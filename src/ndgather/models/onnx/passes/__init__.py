@@ -1,1 +1,1 @@
-"""Conversion passes: functions that take a draft of the model and return the changed draft."""
+"""Conversion passes, which take a draft of the model and return the changed draft."""

@@ -1,4 +1,4 @@
-"""Exact conversions of gather and scatter nodes to other operators and operator versions."""
+"""Exact conversion of gather and scatter nodes to other operators and operator versions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ndgather.published.schema import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
-    """The attributes of a node in a version-independent form; `axis` is None if it has no axis."""
+    """Attributes in a version-independent form. `axis` is None if the operator has no axis."""
 
     axis: int | None
     batch_dims: int
@@ -43,7 +43,7 @@ class Meaning:
     def from_attributes(
         cls, row: OperatorVersion, attributes: Mapping[str, int | str | bool]
     ) -> Self:
-        """Return the meaning of the attributes of `row`, using defaults for missing attributes."""
+        """Interpret `attributes` in the operator version `row`, adding its default values."""
         values: dict[str, int | str | bool] = {"axis": 0, "batch_dims": 0, "reduction": "none"}
         values |= {item.name: item.default for item in row.attributes if item.default is not None}
         values |= attributes
@@ -60,10 +60,10 @@ class Meaning:
 class GatherCall:
     """A gather or scatter node that is being converted to the operator `name` of `domain`.
 
-    `origin` is the version in the source, and `row` is the version that defines `attributes`.
-    `inputs`, `types` and `constants` are keyed by role. `new` collects the nodes that are added
-    before the call, and `indices` the names of new indices. `known` describes the original node for
-    the rules on runtimes. `safe_range` is the range of the original indices if all are in bounds.
+    `origin` is the operator version in the source model, and `row` is the version that defines
+    `attributes`. `inputs`, `types` and `constants` are keyed by role. `new` collects the nodes that
+    are added before the call. `indices` contains the names of new indices. `known` describes the
+    original node. `safe_range` is the range of the original indices if all are in bounds.
     """
 
     origin: OperatorVersion
@@ -81,14 +81,15 @@ class GatherCall:
 
     @classmethod
     def from_node(cls, inferred: InferredNode, new: SizedNodes) -> Self:
-        """Return the call of a node. Nodes that it needs will be added to `new`."""
+        """Return the call of a node, which adds nodes to `new` when it is converted."""
         op_node = inferred.op_node
         row = op_node.operator().row
         roles = [parameter.role for parameter in row.inputs]
         types = inferred.inference.inputs if inferred.inference else op_node.known_types()
         indices, attributes = op_node.constants().get(Role.INDICES.value), op_node.attributes()
         data = types[0]
-        if data.dtype == "string" and data.dims:  # runtimes agree on slices of one string
+        # Runtimes agree on slices of a single string, so dynamic sizes count as 1.
+        if data.dtype == "string" and data.dims:
             data = replace(data, shape=tuple(x if isinstance(x, int) else 1 for x in data.dims))
         call = cls(
             origin=row,
@@ -114,7 +115,7 @@ class GatherCall:
         return [data[self.attribute("axis") % len(data)]] if data else []
 
     def find_safe_range(self) -> Interval | None:
-        """Return the range of the indices if all of them are provably in bounds."""
+        """Return the range of the indices if it is certain that all are in bounds."""
         scope, name, sizes = self.new.scope, self.inputs[Role.INDICES], self.indexed_sizes()
         numbers = [size for size in sizes if isinstance(size, int)]
         if not numbers or len(numbers) < len(sizes):
@@ -133,7 +134,7 @@ class GatherCall:
         attributes: Mapping[str, Any],
         indices: Array | None = None,
     ) -> str | None:
-        """Return how runtimes differ for a new node if they agree on the original node."""
+        """Return how runtimes differ for a new node in a way that the original node does not."""
         known = KnownCall.of(row, types, attributes, indices=indices)
         results = differing_results(known)
         before = differing_results(self.known) if results and self.known else {}
@@ -191,19 +192,19 @@ class GatherCall:
         return self.new.reshape(self.inputs[Role.INDICES], sizes, self.sizes(Role.INDICES))
 
     def coordinates(self, sizes: Sequence[Size], axis: int, shape: Sequence[Size]) -> str:
-        """Return a tensor of a given shape that contains each element's position along `axis`."""
+        """Return a tensor of a given shape whose elements are their own positions along `axis`."""
         line = self.new.line(sizes[axis], Size(), axis, len(shape))
         return self.new.compute("Expand", line, self.new.numbers(shape))
 
     def fold_batch_dims(self) -> None:
-        """Replace `batch_dims` by inserting the batch coordinates into the index tuples.
+        """Insert the batch coordinates into the index tuples so that `batch_dims` is not needed.
 
         With batch_dims = 1, the index tuple (5, 6) in batch 2 becomes (2, 5, 6).
         """
         *lead, depth = self.dims(Role.INDICES)
         count = self.attribute("batch_dims")
         shape = [*self.sizes(Role.INDICES)[:-1], Size()]
-        # Use the sizes of data so that indices with other batch sizes still raise an error.
+        # Sizes of data are used so that indices with different batch sizes still raise an error.
         columns = [self.coordinates(self.sizes(Role.DATA), axis, shape) for axis in range(count)]
         joined = self.new.compute("Concat", *columns, self.inputs[Role.INDICES], axis=-1)
         deeper = depth + count if isinstance(depth, int) else None
@@ -211,7 +212,7 @@ class GatherCall:
 
 
 def masked_by(scope: Scope, name: str) -> str:
-    """Return the value from whose nonzero positions `name` was computed, or an empty string."""
+    """Return the input of the NonZero node that computes `name`, or an empty string."""
     for op_type in "Transpose", "NonZero":
         inner = scope.computing(name)
         if inner is None or inner.node_of(name).op_type != op_type:
@@ -270,7 +271,7 @@ def _fit_type(call: GatherCall, target: OperatorVersion, parameter: Input) -> No
 
 
 def _count_from_the_front(call: GatherCall, target: OperatorVersion, meaning: Meaning) -> None:
-    """Normalize negative constant indices along one axis of known size."""
+    """Normalize negative indices if they are constant and the size of the axis is known."""
     indices = call.constants.get(Role.INDICES)
     if indices is None or not (indices < 0).any():
         return
@@ -281,7 +282,7 @@ def _count_from_the_front(call: GatherCall, target: OperatorVersion, meaning: Me
             target, "an index is negative, and the size of the axis is not known"
         )
     counted = np.where(indices < 0, indices + np.int64(size), indices)
-    fits = counted.max() <= np.iinfo(indices.dtype).max  # otherwise use int64, as in `_fit_type`
+    fits = counted.max() <= np.iinfo(indices.dtype).max  # If an index overflows, int64 is used.
     call.set_constant(Role.INDICES, counted.astype(indices.dtype) if fits else counted)
 
 
@@ -310,7 +311,7 @@ def _drop_last_axis(call: GatherCall) -> None:
 
 
 def _elements_as_tuples(call: GatherCall) -> None:
-    """Convert indices along one axis to index tuples with all coordinates."""
+    """Convert indices along one axis to index tuples that address single elements of data."""
     axis = call.attribute("axis") % len(call.dims(Role.DATA))
     _cast_to_int64(call)
     dims = call.dims(Role.INDICES)

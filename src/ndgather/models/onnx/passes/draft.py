@@ -1,4 +1,4 @@
-"""The state of a conversion between two passes."""
+"""The model and its reports during a conversion."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from ndgather.published.schema import TensorType
 
 @dataclass(slots=True, kw_only=True)
 class Draft:
-    """A model with inlined functions and the reports of passes, which modify it in place.
+    """A model with inlined functions that passes modify in place.
 
-    `taken` contains the names of all values, `titles` the names of all nodes, and `kept` the values
-    that were already unused in the source.
+    `taken` contains the names of all values, and `titles` contains the names of all nodes.
+    `kept` contains the names of values that are unused in the source model.
     `assumed` contains the types of values whose sizes are declared but cannot be inferred.
-    `stale` contains the declarations that contradict a dynamic size of an input, with the reasons.
-    `nodes` contains a report on each gather and scatter and the nodes that replace it.
+    `stale` contains declarations that contradict a dynamic size of an input, with the reason.
+    `nodes` contains a report on each gather and scatter, with the nodes that replace it.
     `normalized` contains the outputs of new gathers, whose indices are already normalized.
     """
 
@@ -83,7 +83,7 @@ class Draft:
         return draft
 
     def assume(self, where: str, operator: str, names: Iterable[str]) -> None:
-        """Add a finding for each value in `names` whose sizes are assumed."""
+        """Add a finding for each value in `names` whose declared sizes cannot be verified."""
         for name in names:
             if name in self.assumed:
                 shape = shown(self.assumed[name].dims or ())
@@ -91,7 +91,7 @@ class Draft:
                 self.add_finding(where, operator, "declared sizes", what)
 
     def report(self, node: RewrittenNode, new: Sequence[NodeProto], target: Target) -> None:
-        """Add the report on a node, or a finding if the target is an opset."""
+        """Store the report on a node, or add a finding instead if the target is an opset."""
         if target.opset is None:
             self.nodes.append((node, list(new)))
         elif node.why and node.became:
@@ -110,19 +110,19 @@ class Draft:
 
     @property
     def inferred(self) -> InferredModel:
-        """The model with inferred types; inference runs once after each change."""
+        """The model with inferred types, which are cached until the model changes."""
         if self._inferred is None:
             self._inferred = infer_types(self.model, self.folder)
         return self._inferred
 
     def changed(self) -> Self:
-        """Discard the inferred types after a change, and return the draft."""
+        """Return the draft after discarding the inferred types, because the model has changed."""
         self._inferred = None
         return self
 
 
 def _has_more_sizes(declared: TensorType, known: TensorType) -> bool:
-    """Return whether a declared type has a number for a size that is not known."""
+    """Return whether `declared` has a fixed size on an axis whose size is unknown in `known`."""
     dims = declared.dims or ()
     pairs = zip(dims, known.dims or (None,) * len(dims), strict=False)
     return any(isinstance(size, int) and not isinstance(proved, int) for size, proved in pairs)
@@ -133,7 +133,7 @@ Pass: TypeAlias = Callable[[Draft], Draft]
 
 
 def check_nodes(draft: Draft) -> Draft:
-    """Raise the error of the first gather or scatter that failed inference, if any."""
+    """Raise an error if a gather or scatter is invalid."""
     for node in draft.inferred.nodes:
         if node.refusal is not None:
             raise node.op_node.named(node.refusal)
@@ -143,9 +143,9 @@ def check_nodes(draft: Draft) -> Draft:
 def settle_declarations(draft: Draft, source: ModelProto) -> None:
     """Restore the stale declarations, or report them as findings if there are new nodes.
 
-    onnxruntime relies on declarations when it fuses nodes and evaluates Shape and Size. Therefore
-    raise ModelError if there are new nodes and the source contains Shape or Size: both keeping and
-    dropping a declaration could change the results.
+    onnxruntime relies on declared sizes when it fuses nodes and when it evaluates Shape and Size.
+    If the source contains Shape or Size and there are new nodes, raise ModelError, because the
+    results could change whether or not the declaration is kept.
     """
     before, after = (
         Counter(node.op_type for node in nodes_in(model)) for model in (source, draft.model)

@@ -35,11 +35,11 @@ from ndgather.published.schema import Role, TensorType
 from ndgather.runtimes.runtime import dtype_named
 
 _DEFAULTS = frozenset({("reduction", "none"), ("batch_dims", 0)})
-"""Attributes that older parsers do not know, with the default values that can be dropped."""
+"""Attributes that older parsers do not accept, with the default values that can be dropped."""
 _SINCE = dict.fromkeys(
     ("GatherElements", "GatherND", "Range", "ScatterElements", "ScatterND"), 11
 ) | {"Less": 9, "Max": 12, "Min": 12, "Slice": 10, "Where": 9}
-"""The first opset in which these support integers and take their parameters as inputs."""
+"""The first opset in which an operator supports integers and accepts parameters as inputs."""
 _INT32 = Interval(-(2**31), 2**31 - 1)
 _OF_OPEN_SIZES = frozenset({"Range", "Shape"})
 _Writer: TypeAlias = Callable[[GatherCall], str]
@@ -51,8 +51,8 @@ _MOVES_NOTHING = frozenset({"Constant", "Reshape", "Shape", "Unsqueeze"})
 class RewriteGathers:
     """A pass that rewrites gathers and scatters that `target` does not support.
 
-    If `checked`, out-of-bounds indices stay out of bounds in the new nodes. If `strict`, raise an
-    error for a node that no rule can rewrite; otherwise keep the node.
+    If `checked`, out-of-bounds indices stay out of bounds in the new nodes. A node that no rule can
+    rewrite raises an error if `strict`, and is kept otherwise.
     """
 
     target: Target
@@ -91,7 +91,7 @@ class RewriteGathers:
         return self._replace(draft, node, op_node, why, attempts)
 
     def _keep_other(self, draft: Draft, node: NodeProto, op_node: OpNode) -> list[NodeProto]:
-        """Report and keep an operator that no rule can rewrite, such as TensorScatter."""
+        """Report a node that no rule can rewrite, such as TensorScatter, and keep it."""
         if self.target.has(node.op_type):
             self._report(draft, op_node)
         else:
@@ -109,7 +109,7 @@ class RewriteGathers:
         why: str,
         attempts: Iterable[Callable[[SizedNodes], str]],
     ) -> list[NodeProto]:
-        """Return the nodes of the first attempt that the target supports, or the node itself."""
+        """Return the new nodes of the first attempt that succeeds, or the node if all fail."""
         reasons = [why]
         for attempt in attempts:
             new = self._new_nodes(draft, op_node)
@@ -151,9 +151,9 @@ class RewriteGathers:
         return SizedNodes(scope=scope, taken=draft.taken, prefix=output, opset=opset)
 
     def _missing_operator(self, names: Iterable[str], opset: int, sizes: Sequence[str]) -> str:
-        """Return the reason if the target or its opset lacks an operator of the new nodes.
+        """Return a reason if the target or its opset lacks an operator in `names`, or "".
 
-        `sizes` are the dynamic sizes of the node. Without them, Range and Shape are not needed.
+        `sizes` are the dynamic sizes of the node, for which the new nodes need Range and Shape.
         """
         numbers = f"numbers for its sizes {listed(sizes)}" if sizes else ""
         asked = {"MatMul"} if self.allow_matmul else set()
@@ -161,7 +161,7 @@ class RewriteGathers:
             if not self.target.has(name) and name not in asked:
                 allowed = f" (allowed: {numbers})" if numbers and name in _OF_OPEN_SIZES else ""
                 return f"its rewriting needs {name}, which {self.target.name} lacks{allowed}"
-        if self.target.opset is not None:  # a later pass converts the other nodes to this opset
+        if self.target.opset is not None:  # A later pass converts the remaining new nodes.
             opset, names = self.target.opset, _OF_OPEN_SIZES.intersection(names)
         newest = max(names, key=lambda name: _SINCE.get(name, 1), default="")
         since = _SINCE.get(newest, 1)
@@ -181,7 +181,7 @@ class RewriteGathers:
         new: Sequence[NodeProto] = (),
         **facts: Any,
     ) -> None:
-        """Report on a node. `became` is empty if the node fits and None if no rule applies."""
+        """Report on a node. `became` is "" for a supported node and None if no rule applies."""
         node, where = op_node.node, op_node.where
         was = f"{row_domain(node.domain)} {node.op_type}"
         was = str(op_node.operator().row) if is_published(node) else was
@@ -194,7 +194,7 @@ class RewriteGathers:
         draft.report(report, new, self.target)
 
     def _attempts(self, before: str) -> Iterator[_Writer]:
-        """Yield functions that add the nodes for a call of an operator, simplest first."""
+        """Yield functions that rewrite a call of the operator `before`, simplest first."""
         names = sorted(after for origin, after in EQUIVALENCES if origin == before)
         for name in (before, *names):
             if name in self.target.limits:
@@ -202,7 +202,7 @@ class RewriteGathers:
         yield self._write_rows
 
     def _write_operator(self, name: str, call: GatherCall) -> str:
-        """Write a call using an operator of the target, and adjust the indices if necessary."""
+        """Rewrite a call to the operator `name`, adjusting the indices if necessary."""
         scope = call.new.scope
         most = self.target.limits[name].batch_dims
         if name == call.name and most is not None and call.attribute("batch_dims") > most:
@@ -230,9 +230,9 @@ class RewriteGathers:
         return outside
 
     def _cast_indices(self, call: GatherCall) -> str:
-        """Cast indices to int32 if the target then supports the call.
+        """Cast the indices to int32 if the target supports the call with int32 indices.
 
-        Return how out-of-bounds indices are treated, or an empty string if nothing was changed.
+        Return how the new call treats out-of-bounds indices, or an empty string without a cast.
         """
         new, name, known = call.new, call.inputs[Role.INDICES], call.types[Role.INDICES]
         fits = find_value_range(new.scope, name).is_within(_INT32)
@@ -290,7 +290,7 @@ def _without_defaults(node: NodeProto) -> NodeProto:
 
 
 def measured_nodes(draft: Draft) -> Iterator[RewrittenNode]:
-    """Yield the reports, with the bytes that new nodes write and the multiplications of MatMul."""
+    """Yield the reports after adding the bytes that are written and the products of MatMul."""
     types: dict[str, TensorType] = {}
     if any(new for _, new in draft.nodes):
         for outermost in draft.inferred.scopes:

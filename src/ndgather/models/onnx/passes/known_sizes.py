@@ -1,4 +1,4 @@
-"""Constant folding: computations of known sizes and If nodes with known conditions."""
+"""Constant folding for computations of known sizes and for If nodes with known conditions."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _OF_SIZES = frozenset(
     | {"Max", "Min", "Mod", "Mul", "NonZero", "Range", "Reshape", "ScatterElements", "ScatterND"}
     | {"Slice", "Squeeze", "Sub", "Transpose", "Unsqueeze", "Where"}
 )
-"""Operators that compute with the sizes of a model."""
+"""Operators that are used to compute sizes."""
 _MOST_SIZES = 4096
 
 
 def fold_known_sizes(draft: Draft, target: Target) -> Draft:
-    """Fold computations with known sizes into constants until nothing changes."""
+    """Replace computations of known sizes with constants until nothing changes."""
     while _fold(draft, target, draft.inferred.pair_graph(draft.model.graph)):
-        draft.changed()  # types may depend on the new constants
+        draft.changed()  # The new constants may determine further types.
     return draft
 
 
@@ -71,7 +71,7 @@ def _fold(draft: Draft, target: Target, body: InferredGraph) -> bool:
 def _inlined(
     node: NodeProto, branch: GraphProto, graph: GraphProto, taken: set[str]
 ) -> list[NodeProto]:
-    """Return the nodes of a branch of an If and move its constants to `graph`."""
+    """Move the constants of a branch to `graph`, and return the nodes that replace the If node."""
     names = {value: unique(value, taken) for value in value_names(branch) if value}
     own, copied = {*names}, []
     for inner, outer in zip((port.name for port in branch.output), node.output, strict=True):
@@ -80,7 +80,7 @@ def _inlined(
         if inner in own:
             own.remove(inner)
             names[inner] = outer
-        else:  # a value from outside the branch, or a value that is returned twice
+        else:  # The branch returns a value of an outer graph, or returns a value twice.
             copied.append(helper.make_node("Identity", [names.get(inner, inner)], [outer]))
     rename_values(branch, names)
     graph.initializer.extend(branch.initializer)
@@ -88,7 +88,7 @@ def _inlined(
 
 
 def _known_branch(node: ReadNode, scope: Scope) -> GraphProto | None:
-    """Return a copy of the branch that an If runs if its condition is known."""
+    """Return a copy of the branch that an If node always runs, or None if this is unknown."""
     is_if = node.op_type == "If" and node.domain == DEFAULT_DOMAIN and len(node.inputs) == 1
     condition = scope.constant(node.inputs[0]) if is_if else None
     if condition is None:
@@ -99,7 +99,7 @@ def _known_branch(node: ReadNode, scope: Scope) -> GraphProto | None:
 
 
 def _known_sizes(node: ReadNode, scope: Scope) -> Array | None:
-    """Return the result of a node that computes with sizes if all sizes are known."""
+    """Return the result of a computation with sizes, or None if a size is unknown."""
     if node.domain != DEFAULT_DOMAIN or len(node.outputs) != 1:
         return None
     names = [name for name in node.inputs if name]
@@ -109,12 +109,12 @@ def _known_sizes(node: ReadNode, scope: Scope) -> Array | None:
     elif node.op_type in _OF_SIZES and all(_is_small(scope.type_of(name)) for name in names):
         inputs = {name: x for name in names if (x := scope.constant(name)) is not None}
         if node.op_type in {"Div", "Mod"} and any((x < 0).any() for x in inputs.values()):
-            return None  # runtimes disagree on how to round negative quotients
+            return None  # Runtimes round negative quotients differently.
     else:
         return None
     if not inputs or len(inputs) < len({*names}):
         return None
-    with suppress(Exception):  # keep nodes that the evaluator cannot run
+    with suppress(Exception):  # A node that the evaluator cannot run is kept.
         (result,) = ReferenceEvaluator(node.node, opsets=dict(scope.opsets)).run(None, inputs)
         if _is_small(type_of(np.asarray(result))):
             return np.asarray(result)
@@ -122,7 +122,7 @@ def _known_sizes(node: ReadNode, scope: Scope) -> Array | None:
 
 
 def _is_small(known: TensorType) -> bool:
-    """Return whether a value is a small tensor of integers or booleans."""
+    """Return whether a type describes a small tensor of integers or booleans."""
     sizes = known.numbers
     whole = known.dtype is not None and (known.dtype == "bool" or "int" in known.dtype)
     return whole and sizes is not None and math.prod(sizes) <= _MOST_SIZES

@@ -1,4 +1,4 @@
-"""Nodes that are added before or after a node. Computations of known sizes become constants."""
+"""Nodes that a pass adds before or after a node, with constant folding."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ndgather.published.schema import TensorType
 
 _LAST = np.iinfo(np.int64).max
 _ALLOWS_ZERO = 14  # the first opset whose Reshape has allowzero
-_FEW = 4096  # elements; smaller constants are added up instead of using a node for each
+_FEW = 4096  # Constants of at most this many elements are combined instead of added by nodes.
 
 
 @dataclass(slots=True, kw_only=True)
 class NewNodes:
-    """Nodes that are added before and after one node, with names that start with `prefix`.
+    """Nodes that are added before and after a node, with value names that start with `prefix`.
 
-    Their types and constants are added to `scope`. `taken` contains all value names in use.
+    The types and constants of new nodes are added to `scope`. `taken` contains all value names.
     """
 
     scope: Scope
@@ -61,8 +61,8 @@ class NewNodes:
 def keep_identity(node: NodeProto, new: Sequence[NodeProto], titles: set[str]) -> list[NodeProto]:
     """Copy the name, documentation and metadata of `node` to the nodes that replace it.
 
-    The node that computes the output gets the same name, and the names of the others start with it.
-    `titles` contains the names of all nodes.
+    The node that computes the output is given the name of `node`, and the other nodes use this name
+    as a prefix. `titles` contains the names of all nodes.
     """
     outputs = {*node.output} - {""}
     for item in new:
@@ -81,7 +81,7 @@ def keep_identity(node: NodeProto, new: Sequence[NodeProto], titles: set[str]) -
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The product of a number and dynamic sizes, each given as a pair of value name and axis."""
+    """The product of a number and of dynamic sizes, which are (value name, axis) pairs."""
 
     number: int = 1
     open: tuple[tuple[str, int], ...] = ()
@@ -116,9 +116,9 @@ _FOLDS: Mapping[str, Callable[..., Any]] = {
 
 @dataclass(slots=True, kw_only=True)
 class SizedNodes(NewNodes):
-    """New nodes of `opset` that compute indices in `dtype` before a node.
+    """New nodes in `opset` that compute indices of type `dtype`.
 
-    `small` lists the axes whose dynamic size is assumed to be at most 2**31 - 1.
+    `small` contains the axes whose dynamic size is assumed to be at most 2**31 - 1.
     """
 
     opset: int
@@ -176,7 +176,7 @@ class SizedNodes(NewNodes):
         return result
 
     def reshape(self, name: str, sizes: Sequence[Size], before: Sequence[Size] = ()) -> str:
-        """Return a reshaped value; `before` are its current sizes, if known."""
+        """Reshape a value whose current sizes are `before`, if known."""
         opened = [number for number, size in enumerate(sizes) if size.open]
         zeros = [number for number, size in enumerate(sizes) if size.number == 0]
         shape = [0 if size.open else size.number for size in sizes]
@@ -186,12 +186,12 @@ class SizedNodes(NewNodes):
         if len(opened) == 1 and not zeros:
             shape[opened[0]] = -1
         elif any([sizes[axis]] != list(before[axis : axis + 1]) for axis in opened + zeros):
-            # With allowzero, 0 means size 0 instead of the size in the input.
+            # Without allowzero, Reshape would replace a size of 0 with a size of the input.
             return self.add("Reshape", name, self.numbers(sizes), allowzero=1)
         return self.compute("Reshape", name, self.constant(shape, "shape"))
 
     def line(self, size: Size, stride: Size, axis: int, rank: int) -> str:
-        """Return the offsets of the positions along one axis, as a tensor of rank `rank`."""
+        """Return multiples of `stride` along `axis`, in a tensor with `rank` axes."""
         if size.open:
             bounds = self.constant(0), self.add("Reshape", self._number(size), self.constant([]))
             line = self.add("Range", *bounds, self.constant(1))
@@ -209,7 +209,7 @@ class SizedNodes(NewNodes):
         return self.compute("Mul", name, self.numbers(factors, self.dtype))
 
     def total(self, terms: Sequence[str]) -> str:
-        """Return the broadcast sum of tensors, combining small constants."""
+        """Return the sum of tensors with broadcasting, after adding up small constants."""
         first, *rest = terms
         constants: list[Array] = []
         for term in rest:
@@ -225,7 +225,7 @@ class SizedNodes(NewNodes):
         return first
 
     def column(self, name: str, number: int) -> str:
-        """Return index `number` of each index tuple, with a last axis of size 1."""
+        """Return a slice of index tuples that contains only the index at position `number`."""
         array = self.scope.constant(name)
         if array is not None:
             return self.constant(array[..., number : number + 1], dtype=array.dtype)
@@ -236,7 +236,7 @@ class SizedNodes(NewNodes):
         return self.add("Slice", name, *(self.constant([bound]) for bound in bounds))
 
     def finish(self, output: str) -> None:
-        """Rename the last output to `output` and drop unused nodes."""
+        """Rename the output of the last node to `output`, and drop unused nodes."""
         self.before[-1].output[0] = output
         used = {output}
         kept: list[NodeProto] = []

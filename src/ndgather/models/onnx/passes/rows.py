@@ -1,8 +1,8 @@
-"""Rewriting gathers and scatters as gathers and scatters of matrix rows.
+"""Conversion of gathers and scatters to gathers and scatters of matrix rows.
 
-If the axes that an index tuple addresses are merged, the tuple becomes a row number: the sum of its
-indices multiplied by the strides of their axes. Data of shape (2, 3) has the strides (3, 1), so the
-index tuple (1, 2) selects row 1 * 3 + 2 * 1 = 5:
+After the indexed axes of data are merged, an index tuple corresponds to a row number, which is the
+dot product of the tuple and the strides of the axes. For example, data of shape (2, 3) has the
+strides (3, 1), so the index tuple (1, 2) selects row 1 * 3 + 2 * 1 = 5:
 
                  axis 1
                0   1   2
@@ -12,7 +12,7 @@ index tuple (1, 2) selects row 1 * 3 + 2 * 1 = 5:
            1 | 3 | 4 | 5 |       +---+---+---+---+---+---+
              +---+---+---+
 
-The rules below compute row numbers with plain arithmetic. The rows are then gathered by Gather, by
+New nodes compute the row numbers from the indices. The rows are then gathered by Gather, by
 GatherND with index tuples of length 1, or by Slice and Concat if the row numbers are constants.
 """
 
@@ -51,10 +51,10 @@ _LARGEST_INT32 = np.iinfo(np.int32).max
 
 
 class Rows:
-    """A call that is being rewritten to gathers and scatters of rows.
+    """A call that is being converted to gathers and scatters of rows.
 
-    `limits` contains the index types that the target supports. If `checked`, an out-of-bounds index
-    becomes an out-of-bounds row number.
+    `limits` contains the index types that the target supports. If `checked`, out-of-bounds indices
+    result in out-of-bounds row numbers.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class Rows:
         self.checked, self.matmul = checked, matmul
         self.data, self.indices = (call.sizes(role) for role in (Role.DATA, Role.INDICES))
         self.meaning = Meaning.from_attributes(call.row, call.attributes)
-        self._why = ""  # why the target does not support rows
+        self._why = ""  # the reason why the target does not support an operator on rows
         self._row: Sequence[Size] = ()  # the shape of a row
 
     def write(self) -> str:
-        """Add the nodes and return how they treat out-of-bounds indices."""
+        """Add the new nodes, and return how they treat out-of-bounds indices."""
         call = self.call
-        # A Gather whose row numbers are its indices needs an index type for one axis only, not for
-        # offsets in all of data. See cases 1 and 3 of `_gather`.
+        # In cases 1 and 3 of `_gather`, the indices themselves are row numbers.
+        # The index type then only has to represent the size of the axis, not the size of data.
         outer = product(self.data[: self.axis])
         whole = call.row.kind is Kind.GATHER and (outer == Size() or outer.open)
         self._choose_type([self.data[self.axis]] if whole and self.data else None)
@@ -100,19 +100,19 @@ class Rows:
         return self.outside("is ignored or raises an error" if scatters else "stays out of bounds")
 
     def outside(self, checked: str) -> str:
-        """Return how the nodes treat out-of-bounds indices: `checked` if indices are checked."""
+        """Return how the nodes treat out-of-bounds indices, or `checked` if checks were added."""
         verb = "change" if self.call.row.kind.scatters else "select"
         return checked if self.checked else f"may {verb} another element"
 
     def normalize_indices(self) -> None:
-        """Normalize the call's negative indices, using a type that the target supports."""
+        """Normalize the negative indices of the call, using a type that the target supports."""
         call, axis = self.call, self.axis
         batch, tuples = self.meaning.batch_dims, call.row.kind.tuples
         sizes = self.data[batch : self._addressed()] if tuples else [self.data[axis]]
         self._choose_type(sizes)
         before = call.inputs[Role.INDICES]
         name = self._normalize(before, sizes, sizes)
-        if name != before and not self.indices:  # `sizes` added an axis to a scalar index
+        if name != before and not self.indices:  # Broadcasting to `sizes` has added an axis.
             name = self.new.compute("Reshape", name, self.new.constant([]))
         call.inputs[Role.INDICES] = name
         known = replace(call.types[Role.INDICES], dtype=self.new.dtype)
@@ -124,13 +124,13 @@ class Rows:
         return (self.meaning.axis or 0) % max(len(self.data), 1)
 
     def _choose_type(self, sizes: Sequence[Size] | None = None) -> None:
-        """Choose the dtype for computing row numbers: that of the indices if it is supported.
+        """Choose the dtype in which row numbers are computed. Prefer the dtype of the indices.
 
-        Row numbers may be as large as data unless `sizes` is given: then they remain positions
-        along axes with these sizes.
+        If `sizes` is given, the row numbers are positions along axes with these sizes. Otherwise,
+        row numbers may be as large as the number of elements of data.
         """
         dtype, allowed = self.call.types[Role.INDICES].dtype, self.limits.index_types
-        # A checked index becomes up to one size of data per axis, so the sum needs this much room.
+        # If checks are added, each term of a row number may be as large as the size of data.
         size = product(self.data) * Size(len(self.data) + 1)
         small = not size.open and size.number <= _LARGEST_INT32
         if dtype == "int32" and small and (allowed is None or "int32" in allowed):
@@ -146,7 +146,7 @@ class Rows:
             self.new.dtype = "int32"
 
     def _addressed(self) -> int:
-        """Return the number of batch axes and indexed axes of data."""
+        """Return the total number of batch axes and indexed axes."""
         depth = self.indices[-1]
         if depth.open or not depth.number:
             why = "not known" if depth.open else "0"
@@ -154,20 +154,20 @@ class Rows:
         return self.meaning.batch_dims + depth.number
 
     def _normalize(self, name: str, sizes: Sequence[Size], beyond: Sequence[Size]) -> str:
-        """Return non-negative indices, where `sizes` belong to the last axis of the index tuples.
+        """Normalize indices, where `sizes` contains the size of each indexed axis.
 
-        On an axis of size 5, 3 stays and -2 becomes 3. If `checked`, out-of-bounds indices like 5
-        and -6 become `beyond`.
+        For an axis of size 5, the index -2 becomes 3, and 3 is unchanged. If `checked`,
+        out-of-bounds indices such as 5 and -6 are replaced with `beyond`.
         """
         new, dtype = self.new, self.new.dtype
-        # Analyze the range before a cast, which may lose it. A cast preserves in-bounds indices.
+        # The range is analyzed before the cast, because the analysis is less precise after it.
         is_negative = find_value_range(new.scope, name).lowest < 0
         adds_checks = self.checked and self.call.safe_range is None
         before = self.call.types[Role.INDICES].dtype or dtype
-        # Dynamic sizes are read from a Shape as int64, so a single Cast at the end is enough.
+        # Shape returns dynamic sizes as int64, so compute in int64 and cast only the result.
         is_open = any(size.open for size in sizes)
         if adds_checks or (is_open and before == "int64"):
-            dtype = before  # a Cast could turn an out-of-bounds index into a valid one
+            dtype = before  # Casting first could turn an out-of-bounds index into a valid index.
         elif before != dtype:
             name = new.cast(name, dtype)
         zero, size = new.constant(0, "zero", dtype), new.numbers(sizes, dtype)
@@ -176,8 +176,8 @@ class Rows:
             behind = new.compute("Add", name, size)
             name = new.compute("Where", new.compute("Less", name, zero), behind, name)
         elif is_negative:
-            # Max(-Max(index, -1), 0) is 1 for negative indices and 0 for others, so it multiplies
-            # the size to add: for size 5, -2 becomes -2 + 1 * 5 = 3 and 4 becomes 4 + 0 * 5 = 4.
+            # Max(-Max(index, -1), 0) is 1 for a negative index and 0 for any other index.
+            # This factor is multiplied by the size: for size 5, -2 becomes -2 + 1 * 5 = 3.
             below = new.compute("Max", name, new.constant(-1, "below", dtype))
             negated = new.compute("Mul", below, new.constant(-1, "below", dtype))
             turns = new.compute("Mul", new.compute("Max", negated, zero), size)
@@ -189,30 +189,30 @@ class Rows:
         return name if dtype == new.dtype else new.cast(name, new.dtype)
 
     def _beyond(self, first: int, count: int) -> list[Size]:
-        """Return an index for each indexed axis that makes every row number out of bounds.
+        """Return an index for each indexed axis that makes the row number out of bounds.
 
-        For data of shape (2, 3) with strides (3, 1), these are 2 and 6, because both 2 * 3 and
-        6 * 1 are row 6, and the last row is 5.
+        For data of shape (2, 3) with strides (3, 1), the indices are 2 and 6, because 2 * 3 and
+        6 * 1 both give row 6, but the last row is 5.
         """
         return [product(self.data[: axis + 1]) for axis in range(first, first + count)]
 
     def _tuples(self, name: str) -> str:
-        """Return the row number of each index tuple, with a last axis of size 1.
+        """Return the row number of each index tuple, in a tensor whose last axis has size 1.
 
-        For data of shape (4, 2, 3, 7), batch_dims = 1 and indices of shape (4, 5, 2), the first
-        three axes are merged and have the strides (6, 3, 1). The index tuple (1, 2) in batch 3
-        selects row 3 * 6 + 1 * 3 + 2 * 1 = 23.
+        For data of shape (4, 2, 3, 7), indices of shape (4, 5, 2) and batch_dims = 1, the first
+        three axes of data are merged. Their strides are (6, 3, 1), so the index tuple (1, 2) in
+        batch 3 selects row 3 * 6 + 1 * 3 + 2 * 1 = 23.
         """
         batch, new = self.meaning.batch_dims, self.new
         sizes = self.data[: self._addressed()]
         apart = strides(sizes)
         beyond = self._beyond(batch, len(sizes) - batch)
         name = new.scaled(self._normalize(name, sizes[batch:], beyond), apart[batch:])
-        columns = [name]  # the sum has a term for each index of a tuple
+        columns = [name]  # These terms of the row number depend on the indices of the tuple.
         if len(sizes) - batch > 1:
             columns = [new.column(name, number) for number in range(len(sizes) - batch)]
         rank = len(self.indices)
-        # It also has a term for each batch axis. In the example: 0, 6, 12, 18 of shape (4, 1, 1).
+        # The other terms depend on the batch. In the example, they are 0, 6, 12 and 18.
         lines = [new.line(sizes[axis], apart[axis], axis, rank) for axis in range(batch)]
         return new.total([*columns, *lines])
 
@@ -220,7 +220,7 @@ class Rows:
         """Return the flat position of the element that each index selects.
 
         For data of shape (2, 3) and axis 1, the indices [[2, 0], [1, 1]] select the flat positions
-        [[2, 0], [4, 4]], because their rows begin at the positions 0 and 3.
+        [[2, 0], [4, 4]], because the rows of data start at the flat positions 0 and 3.
         """
         rank, apart, new = len(self.data), strides(self.data), self.new
         name = self._normalize(name, [self.data[self.axis]], self._beyond(self.axis, 1))
@@ -235,9 +235,9 @@ class Rows:
     def _gather(self, name: str) -> None:
         """Gather slices along an axis.
 
-        1. Data (5, 7), axis 0: the slices are rows.
-        2. Data (2, 5, 7), axis 1: index i selects two of ten rows, i and 5 + i.
-        3. Data (N, 5, 7), axis 1, N dynamic: the axis is moved to the front and back again.
+        1. For data of shape (5, 7) and axis 0, the slices are rows.
+        2. For data of shape (2, 5, 7) and axis 1, index i selects the rows i and 5 + i.
+        3. For data of shape (N, 5, 7) and axis 1, the axis is moved to the front and back again.
 
                    N 5 7  -- Transpose -->  5 N 7  -- Gather -->  3 N 7  -- Transpose -->  N 3 7
         """
@@ -269,8 +269,8 @@ class Rows:
     ) -> None:
         """Merge the first `count` axes of data, gather rows and reshape the result.
 
-        For data of shape (2, 3, 7, 8), `count` = 2 and row numbers of shape (4, 5), if the target
-        supports matrices only:
+        For example, if the target only supports matrices, data of shape (2, 3, 7, 8), `count` = 2
+        and row numbers of shape (4, 5) result in these nodes:
 
             2 3 7 8  -- Reshape -->  6 56  -- Gather -->  20 56  -- Reshape -->  4 5 7 8
         """
@@ -287,7 +287,7 @@ class Rows:
             new.reshape(result, shape)
 
     def _as_rows(self, name: str, first: Sequence[Size], rest: Sequence[Size]) -> str:
-        """Reshape to a matrix or vector: axis 0 merges `first` and axis 1 merges `rest`."""
+        """Reshape a tensor with axes of sizes `first` and `rest` to a matrix or vector of rows."""
         if len(first) == 1 and len(rest) <= 1:
             return name
         sizes = [product(first)] if not rest else [product(first), product(rest)]
@@ -296,8 +296,8 @@ class Rows:
     def _operator_of_rows(
         self, kinds: Iterable[Kind], rows: str, rank: int, flat: str
     ) -> Kind | None:
-        """Return the first kind that the target supports for rows of this rank, or None."""
-        # Limits depend on whether sizes are dynamic, not on the sizes; 1 stands for any number.
+        """Return the first of `kinds` that the target supports for these rows, or None."""
+        # Targets distinguish only dynamic and fixed sizes, so 1 represents any fixed size.
         is_open = any(size.open for size in (*self.data, *self.indices))
         scope, dim, self._why = self.new.scope, None if is_open else 1, ""
         dims = {Kind.GATHER: (dim,), Kind.SCATTER_ELEMENTS: (dim,) * rank}
@@ -319,7 +319,7 @@ class Rows:
         return None
 
     def _difference(self, kind: Kind, rank: int) -> str | None:
-        """Return how runtimes differ for an operator on rows, or None if they agree."""
+        """Return how runtimes differ for an operator that is applied to rows, or None."""
         call, name = self.call, _NAMES[kind]
         row = implementation(name, DEFAULT_DOMAIN, self.new.scope.opsets[DEFAULT_DOMAIN]).row
         width = product(self._row if rank > 1 else ())
@@ -337,10 +337,10 @@ class Rows:
         return new.compute("Reshape", flat, new.constant([-1, 1]))
 
     def _rows_at(self, rows: str, rank: int, flat: str) -> str:
-        """Add the nodes that gather rows; raise ModelError if the target supports none."""
+        """Add nodes that gather rows, or raise ModelError if the target does not support any."""
         new, position = self.new, self.new.scope.constant(flat)
         kind = self._operator_of_rows(_GATHERS, rows, rank, flat)
-        # Some targets gather only from matrices, so make each element a row.
+        # Some targets only gather from matrices, so a vector becomes a matrix with one column.
         if kind is None and rank == 1 and self._operator_of_rows(_GATHERS, rows, 2, flat):
             rows = new.compute("Reshape", rows, new.constant([-1, 1]))
             return new.add("Reshape", self._rows_at(rows, 2, flat), new.constant([-1]))
@@ -352,7 +352,7 @@ class Rows:
         if position is None:
             why = self._why or f"{self.target.name} does not support gathers of rows"
             raise self.call.cannot_become("Gather", why)
-        # Consecutive rows share a slice: 4, 5, 6, 1 are two slices, which end before 3 and 4.
+        # Consecutive rows form a single slice, so rows 4, 5, 6 and 1 need only two slices.
         ends = np.flatnonzero(np.diff(position, append=-2) != 1) + 1
         if len(ends) > MOST_UPDATES:
             why = f"the rows need {len(ends)} slices (allowed: at most {MOST_UPDATES})"
@@ -362,14 +362,14 @@ class Rows:
         return parts[0] if len(parts) == 1 else new.add("Concat", *parts, axis=0)
 
     def _scatter_rows(self, count: int, flat: str, places: Sequence[Size]) -> None:
-        """Scatter updates into rows of data after merging its first `count` axes.
+        """Merge the first `count` axes of data, and scatter updates into the rows.
 
         1. The target supports a scatter into rows.
         2. The call has a reduction.
         3. The row numbers are constants.
         4. The row numbers are the positions of the true elements of a mask.
-        5. There are few updates. Each update replaces a row number in the indices of a gather from
-           updates and data. For 4 rows of data and updates of the rows 2 and 0:
+        5. There are few updates. The result is gathered from updates and data, with indices in
+           which each update replaces a row. For 4 rows of data and updates of the rows 2 and 0:
 
                 u0 u1 d0 d1 d2 d3        no update   2 3 4 5
                  0  1  2  3  4  5        row 2 = u0  2 3 0 5
@@ -412,7 +412,7 @@ class Rows:
     def _add_scatter(
         self, data: str, updates: str, flat: str, rank: int, rest: Sequence[Size]
     ) -> str | None:
-        """Add a scatter into rows and return its output, or None if it is not supported."""
+        """Add a scatter into rows, and return its output, or None if it is not supported."""
         new, word = self.new, self.meaning.reduction.value
         kind = self._operator_of_rows(_SCATTERS, data, rank, flat)
         if kind is None:
@@ -420,13 +420,13 @@ class Rows:
         attributes: dict[str, Any] = {} if word == "none" else {"reduction": word}
         if kind is Kind.SCATTER_ND:
             return new.add("ScatterND", data, self._as_tuples(flat), updates, **attributes)
-        if rank == 2:  # ScatterElements needs an index for each element of a row
+        if rank == 2:  # ScatterElements requires an index for each element of a row.
             column = new.compute("Reshape", flat, new.constant([-1, 1]))
             flat = new.total([column, new.line(product(rest), Size(0), 1, 2)])
         return new.add("ScatterElements", data, flat, updates, axis=0, **attributes)
 
     def _mask(self, count: int) -> str:
-        """Return the mask whose true positions are the index tuples, or an empty string."""
+        """Return the mask whose nonzero positions are the index tuples, or an empty string."""
         name = masked_by(self.new.scope, self.call.inputs[Role.INDICES])
         known = self.new.scope.type_of(name)
         sizes = self.new.sizes(name, known.dims or ())
@@ -434,10 +434,10 @@ class Rows:
         return name if whole and not product(self.data[:count]).open else ""
 
     def _numbered(self, mask: str, rows: Size) -> str:
-        """Return row numbers in data followed by updates: true elements of a mask select updates.
+        """Return row numbers that select a row of updates if the mask is true, and of data if not.
 
-        The k-th true element selects update k. Adding elements that are 1, 2, 4, ... apart yields
-        the running count of true elements:
+        The row numbers index the concatenation of data and updates. Since the k-th true element
+        selects update k, the true elements are counted by a cumulative sum in log2(rows) steps:
 
             mask            . x . x
             count           0 1 1 2
@@ -452,17 +452,17 @@ class Rows:
             place = new.add("Concat", new.part(place, 0, step, 0), sums, axis=0)
             step *= 2
         place = new.add("Add", place, new.constant(count - 1, "count", new.dtype))
-        # Without Max, the range analysis would not know that the row numbers are non-negative.
+        # Max allows the range analysis to prove that the row numbers are non-negative.
         place = new.add("Max", new.constant(0, "zero", new.dtype), place)
         return new.add("Where", mask, place, new.line(rows, Size(), 0, 1))
 
     def _where_equal(self, line: str, place: str, then: str, other: str) -> str:
-        """Return `then` where two tensors are equal and `other` elsewhere."""
+        """Select elements of `then` if `line` equals `place`, and elements of `other` if not."""
         new = self.new
         if self.target.has("Equal") and self.target.has("Where"):
             return new.compute("Where", new.compute("Equal", line, place), then, other)
-        # With d = line - place, Max(1 - Max(d, -d), 0) is 1 if d is 0, and 0 otherwise: for d = -2,
-        # Max(1 - 2, 0) = 0. It multiplies the change: other + 1 * (then - other) = then.
+        # For d = line - place, the factor Max(1 - Max(d, -d), 0) is 1 if d is 0, and 0 otherwise.
+        # The result is then other + factor * (then - other).
         minus, one, zero = (new.constant(x, "factor", new.dtype) for x in (-1, 1, 0))
         apart = new.compute("Add", line, new.compute("Mul", place, minus))
         distance = new.compute("Max", apart, new.compute("Mul", apart, minus))
@@ -470,13 +470,13 @@ class Rows:
         here = new.compute("Max", near, zero)
         change = new.compute("Add", then, new.compute("Mul", other, minus))
         result = new.compute("Add", other, new.compute("Mul", here, change))
-        return new.compute("Max", result, zero)  # for the range analysis, as in `_numbered`
+        return new.compute("Max", result, zero)  # As in `_numbered`, this helps range analysis.
 
     def _shared_indices(self) -> str | None:
-        """Return the indices before an Expand to whole slices of data, or None.
+        """Return the input of an Expand if it expands each index to a slice of data, or None.
 
-        For data of shape (9, 4, 5) and axis 0, indices of shape (3, 1, 1) that are expanded to
-        (3, 4, 5) select three whole slices, one per index.
+        For data of shape (9, 4, 5) and axis 0, indices of shape (3, 1, 1) that an Expand node
+        expands to (3, 4, 5) select three whole slices.
         """
         scope, name = self.new.scope.computing(self.call.inputs[Role.INDICES]), ""
         if scope is None or Role.INDICES in self.call.constants:
@@ -517,7 +517,7 @@ class Rows:
         return self.call.cannot_become("Gather", what)
 
     def _replace(self, data: str, updates: str, position: Array, rows: int, rank: int) -> str:
-        """Replace rows at constant positions. If a row has several updates, the last one wins.
+        """Replace rows at constant positions, keeping the last update of each row.
 
         For 5 rows and updates of the rows 3, 1 and 3:
 
@@ -525,7 +525,7 @@ class Rows:
              0  1  2  3  4  5  6  7        row numbers 3 1 5 2 7: d0 u1 d2 u2 d4
         """
         new, count = self.new, position.size
-        # Consecutive rows are replaced by concatenating the parts before and after them.
+        # For consecutive rows, the updates are inserted between two parts of data.
         if count and np.array_equal(position, position[0] + np.arange(count)):
             start, end = int(position[0]), int(position[0]) + count
             parts = [new.part(data, 0, start, 0)] if start else []
@@ -548,10 +548,11 @@ class Rows:
     ) -> str:
         """Combine updates with rows of data in the order of the updates.
 
-        1. At constant positions, in passes that update each row at most once. For the rows 1, 0,
-           1, the first pass applies updates 0 and 1, and the second pass applies update 2.
-        2. One by one if there are few updates: a row is gathered, combined and put back.
-        3. By a product with a matrix whose element (row, update) is 1 if the update is for the row.
+        1. If positions are constant, each pass updates a row at most once. For the rows 1, 0 and 1,
+           the first pass applies updates 0 and 1, and the second pass applies update 2.
+        2. If there are few updates, each update gathers, combines and replaces a single row.
+        3. Otherwise, the updates are multiplied by a matrix whose element (i, k) is 1 if update k
+           addresses row i.
         """
         call, new, word = self.call, self.new, self.meaning.reduction.value
         dtype = call.types[Role.DATA].dtype or ""
@@ -577,7 +578,7 @@ class Rows:
                 data = self._replace(data, value, position[mine], rows.number, rank)
         elif not number.open and number.number <= MOST_UPDATES:  # Case 2
             line = new.line(rows, Size(), 0, 1)
-            # Select by index, because Where between floats turns -0.0 into 0.0 in onnxruntime.
+            # Rows are selected by index, because Where in onnxruntime turns -0.0 into 0.0.
             others = new.total([line, new.constant(1, "count", new.dtype)])
             for update in range(number.number):
                 place = new.part(flat, update, update + 1, 0)

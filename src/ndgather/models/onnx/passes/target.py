@@ -1,8 +1,8 @@
-"""Targets: the supported operators and the limits of gathers and scatters.
+"""Targets of a conversion, which specify supported operators and limits of gathers and scatters.
 
 A target is a TOML file or an ONNX opset. In a file, ``operators`` lists the operators that new
-nodes may use, and ``open_sizes`` lists additional operators for models with dynamic sizes. Each
-table ``limits.NAME`` adds a gather or scatter and restricts its calls using the fields of `Limits`.
+nodes may use, and ``open_sizes`` lists additional operators for models with dynamic sizes. A table
+``limits.NAME`` allows a gather or scatter, and its keys are the fields of `Limits`.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ if TYPE_CHECKING:
 
 NEGATIVE_IF_OUTSIDE = "only an out-of-bounds index may be negative"
 _FOLDER = files("ndgather.models.onnx").joinpath("targets")
-_TUPLES_FROM = 11  # the first opset with GatherND and GatherElements and with negative indices
-_COMPARES_FROM = 9  # the first opset with Where and comparisons of integers
+_TUPLES_FROM = 11  # the first opset that has GatherND and GatherElements
+_COMPARES_FROM = 9  # the first opset that has Where and compares integers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The calls of one gather or scatter that a target supports; None means no limit."""
+    """The limits of a target for calls of a gather or scatter. None means no limit."""
 
-    axes: tuple[int, ...] | None = None  # non-negative
-    ranks: tuple[int, int] | None = None  # the lowest and highest rank of data
-    index_ranks: tuple[int, int] | None = None  # the lowest and highest rank of indices
+    axes: tuple[int, ...] | None = None  # the allowed axes, as non-negative numbers
+    ranks: tuple[int, int] | None = None  # the lowest and the highest rank of data
+    index_ranks: tuple[int, int] | None = None  # the lowest and the highest rank of indices
     index_types: tuple[str, ...] | None = None
     data_types: tuple[str, ...] | None = None
-    depths: tuple[int, ...] | None = None  # the lengths of index tuples
-    batch_dims: int | None = None  # the maximum
+    depths: tuple[int, ...] | None = None  # the allowed lengths of index tuples
+    batch_dims: int | None = None  # the maximum value of the attribute
     reductions: tuple[str, ...] | None = None
-    negative: bool = True  # whether indices may be negative
-    constant: bool = False  # whether indices must be constants
-    constant_data: bool | None = None  # whether data must be (True) or must not be (False) constant
-    open: bool = True  # whether sizes of data and indices may be open
+    negative: bool = True  # True if indices may be negative
+    constant: bool = False  # True if indices must be constant
+    constant_data: bool | None = None  # True if data must be constant, False if it must not be
+    open: bool = True  # True if data and indices may have dynamic sizes
 
     def refusal(
         self,
@@ -66,9 +66,9 @@ class Limits:
         constant_data: bool,
         negative: str = "",
     ) -> str | None:
-        """Return why the target does not support a call, or None if it does.
+        """Return the reason why the target does not support a call, or None if it is supported.
 
-        `negative` says when indices may be negative, and is empty if they cannot be.
+        `negative` explains when indices may be negative, and is empty if they are never negative.
         """
         axis = depth = None
         for name, known, ranks in (
@@ -109,10 +109,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The operators that a runtime or an opset supports and the source of this information.
+    """The operators that a runtime or an opset supports, and the source of this information.
 
-    `operators` is None if new nodes may use any operator. `opset` is set if the target is an ONNX
-    opset.
+    `operators` is None if all operators are supported. `opset` is None unless the target is an
+    ONNX opset.
     """
 
     name: str
@@ -129,7 +129,7 @@ class Target:
         return known or op_type in self.open_sizes or op_type in self.limits
 
     def refusal(self, call: GatherCall, scope: Scope, *, normalized: bool = False) -> str | None:
-        """Return why the target does not support a gather or scatter, or None if it does."""
+        """Return why the target does not support a gather or scatter, or None if supported."""
         if self.opset is not None and call.row.domain != DEFAULT_DOMAIN:
             return None
         if call.row.domain != DEFAULT_DOMAIN or call.row.name not in self.limits:
@@ -146,7 +146,7 @@ class Target:
 
 
 def _negative(scope: Scope, indices: str) -> str:
-    """Say when indices may be negative; return an empty string if they never are."""
+    """Return a description of when indices may be negative, or "" if they are never negative."""
     if not may_be_negative(scope, indices):
         return ""
     always = may_be_negative(scope, indices, in_bounds=True)
@@ -156,7 +156,7 @@ def _negative(scope: Scope, indices: str) -> str:
 def opset_target(opset: int, model: ModelProto) -> Target | None:
     """Return an older opset as a target, or None if no gather or scatter has to be rewritten.
 
-    Before opset 11, Gather is the only operator, and its indices must not be negative.
+    Opsets before 11 support only Gather with non-negative indices.
     """
     nodes = [node for node in nodes_in(model) if is_published(node)]
     if opset < _TUPLES_FROM:
@@ -182,7 +182,7 @@ def target_names() -> tuple[str, ...]:
 
 
 def load_target(value: str | Path) -> Target:
-    """Return the target in a ``.toml`` file or the built-in target with this name."""
+    """Return the target in a ``.toml`` file, or the built-in target of this name."""
     text = str(value)
     if not text.endswith(".toml"):
         return _packaged_target(text)

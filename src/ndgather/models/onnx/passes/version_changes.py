@@ -1,7 +1,7 @@
-"""The changes between versions of ONNX operators, as data and as functions on nodes.
+"""The changes between versions of ONNX operators.
 
-``version_changes.toml`` lists the changes of each version. Functions in `DOWN` and `UP` handle
-changes that it cannot express. A step that appears in neither raises an error.
+``version_changes.toml`` lists the changes in each version. The functions in `DOWN` and `UP` handle
+changes that the file cannot express. Any other step raises an error.
 """
 
 from __future__ import annotations
@@ -66,9 +66,10 @@ TYPES = frozenset(
 
 @dataclass(slots=True, kw_only=True)
 class Rewrite(NewNodes):
-    """A node during its conversion: `schema` is the version that it has reached.
+    """A node that is being converted, and nodes that are added to it.
 
-    `first` is its operator in the original model.
+    `schema` describes the current operator version of the node, and `first` is the name of the
+    operator in the original model.
     """
 
     node: NodeProto
@@ -99,7 +100,7 @@ class Rewrite(NewNodes):
                 del self.node.attribute[number]
 
     def input(self, number: int) -> str:
-        """Return the name of an input, or an empty string if it is omitted."""
+        """Return the name of the input at position `number`, or an empty string if omitted."""
         return self.node.input[number] if number < len(self.node.input) else ""
 
     def set_input(self, number: int, name: str) -> None:
@@ -123,7 +124,7 @@ class Rewrite(NewNodes):
         return self.type(number).dtype
 
     def add_after(self, op_type: str, *inputs: str, **attributes: Any) -> None:
-        """Add a node that reads the first output and whose result replaces it."""
+        """Insert a node after the first output of the current node."""
         output, before = self.node.output[0], self.new_name("before")
         self.node.output[0] = before
         self.scope.set_type(before, TensorType(self.scope.type_of(output).dtype))
@@ -138,7 +139,7 @@ def default(schema: OpSchema, name: str) -> Any:
 
 
 def is_exact_cast(source: str, target: str) -> bool:
-    """Return whether a cast to a type of the same kind preserves every value."""
+    """Return whether a cast from `source` to `target` preserves all values."""
     for kind in (INTEGERS, FLOATS):
         if source in kind and target in kind:
             return bool(np.can_cast(source, target, "safe"))
@@ -149,7 +150,7 @@ Change: TypeAlias = Callable[[Rewrite, OpSchema], None]
 
 
 def _reduction_down(node: Rewrite, target: OpSchema) -> None:
-    """Drop empty axes, for which the older version reduces all axes."""
+    """Omit `axes` if it is empty, so that the older version also reduces all axes."""
     keep = node.get("noop_with_empty_axes")
     axes = node.input_constant(1) if node.input(1) else np.zeros(0, np.int64)
     node.remove("noop_with_empty_axes")
@@ -159,14 +160,14 @@ def _reduction_down(node: Rewrite, target: OpSchema) -> None:
         node.set_input(1, "")
         if keep:
             unchanged = {"ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"}
-            if node.node.op_type not in unchanged:  # the others change every element
+            if node.node.op_type not in unchanged:  # The operator changes the elements.
                 raise node.cannot_become(target, "it has no noop_with_empty_axes, which is 1")
             del node.node.attribute[:]
             node.node.op_type = "Identity"
 
 
 def _softmax_down(node: Rewrite, target: OpSchema) -> None:
-    """Transpose the axis to the end: the older version merges all axes from `axis` on."""
+    """Move the axis to the end, because the older version merges `axis` and all later axes."""
     rank = node.rank(0)
     if rank is None:
         raise node.cannot_become(target, "the rank of its input is not known")
@@ -185,8 +186,8 @@ def _softmax_up(node: Rewrite, target: OpSchema) -> None:
     node.set("axis", -1)
     if axis == -1 or (rank is not None and axis % max(rank, 1) == rank - 1):
         return
-    # Reshape replaces a size of 0 by the size of the matrix on the same axis, which is also 0 only
-    # on its first axes.
+    # Reshape replaces a size of 0 with the size of the input on the same axis, so 0 is only
+    # supported on an axis on which the flattened input also has size 0.
     copied = range(0 if rank is None or axis % rank == 0 else 1 + (axis % rank == 1))
     if dims is None or any(
         not isinstance(size, int) or not size
@@ -229,7 +230,7 @@ def _constant_down(node: Rewrite, target: OpSchema) -> None:
 
 
 def _dropout_down(node: Rewrite, target: OpSchema) -> None:
-    """Convert a node in inference mode, which returns its input regardless of the ratio."""
+    """Convert a Dropout in inference mode, whose output does not depend on the ratio."""
     _ONE_OUTPUT(node, target)
     training = node.input_constant(2) if node.input(2) else np.array(False)
     if training is None or training.any():
@@ -269,16 +270,16 @@ def _gemm_down(node: Rewrite, target: OpSchema) -> None:
 
 
 def _resize_to_11(node: Rewrite, target: OpSchema) -> None:
-    """Pass an empty tensor for each omitted input."""
+    """Replace omitted inputs with empty tensors."""
     for number in (1, 2):
         if not node.input(number):
             node.set_input(number, node.constant([], "none", np.float32))
 
 
 def _rounding(node: Rewrite, target: OpSchema, number: int) -> str:
-    """Return the rounding mode of version 10: ceil if an axis shrinks, floor if it grows."""
+    """Return the rounding mode of version 10, which is ceil if an axis shrinks, or else floor."""
     scales = node.input_constant(number)
-    if node.first == "Upsample":  # an axis never shrinks
+    if node.first == "Upsample":  # Upsample never shrinks an axis.
         return "floor"
     if scales is None or scales.size == 0:
         raise node.cannot_become(target, "its scales are not constants")
@@ -349,7 +350,7 @@ def _dft_down(node: Rewrite, target: OpSchema) -> None:
 
 
 def _counted(node: Rewrite, target: OpSchema, name: str, number: int) -> Array | None:
-    """Return the axes in an input as non-negative numbers, or None if it is omitted."""
+    """Return the axes in a constant input as non-negative numbers, or None if omitted."""
     if not node.input(number):
         return None
     axes, rank = node.input_constant(number), node.rank(0)
@@ -359,8 +360,8 @@ def _counted(node: Rewrite, target: OpSchema, name: str, number: int) -> Array |
 
 
 def _crossed(node: Rewrite) -> bool:
-    """Return whether min may exceed max, which only the newer version defines."""
-    most = np.array(np.finfo(np.float32).max)  # the default of max
+    """Return whether min may be greater than max, which the older version does not define."""
+    most = np.array(np.finfo(np.float32).max)  # the default value of max
     low, high = (
         node.input_constant(number) if node.input(number) else left_out
         for number, left_out in ((1, -most), (2, most))
@@ -389,7 +390,10 @@ def _shifts_all_bits(node: Rewrite) -> bool:
 
 
 def _windows_outside(node: Rewrite) -> bool:
-    """Return whether windows may start past the input. Only the newer version ignores them."""
+    """Return whether a window may start after the end of the input.
+
+    The newer version ignores such a window, but the older version does not.
+    """
     sizes = node.get("kernel_shape")
     steps = node.get("strides") or [1] * len(sizes)
     wide = all(step <= size for step, size in zip(steps, sizes, strict=True))
@@ -397,7 +401,7 @@ def _windows_outside(node: Rewrite) -> bool:
 
 
 def _extreme_down(comparison: str) -> Change:
-    """Return a step that replaces Max or Min of integers by comparisons and Where."""
+    """Return a function that replaces Max or Min of integers with comparisons and Where."""
 
     def change(node: Rewrite, target: OpSchema) -> None:
         inputs = list(node.node.input)
@@ -416,7 +420,7 @@ def _extreme_down(comparison: str) -> Change:
 
 
 def _reshape_down(node: Rewrite, target: OpSchema) -> None:
-    """Drop allowzero if no size can be 0, or if copying the size from data gives 0 as well."""
+    """Drop allowzero if it has no effect, because a size of 0 can only be copied from the input."""
     sizes = node.input_constant(1)
     if sizes is not None:
         unused = bool(sizes.all())
@@ -431,7 +435,7 @@ def _reshape_down(node: Rewrite, target: OpSchema) -> None:
 
 
 def _refuse(why: str, holds: Callable[[Rewrite], bool]) -> Change:
-    """Return a step that raises ModelError if `holds` is true and otherwise changes nothing."""
+    """Return a function that raises ModelError if `holds` returns True, and else does nothing."""
 
     def change(node: Rewrite, target: OpSchema) -> None:
         if holds(node):
@@ -441,7 +445,7 @@ def _refuse(why: str, holds: Callable[[Rewrite], bool]) -> Change:
 
 
 def _by_step(changes: Mapping[str, Change]) -> dict[Step, Change]:
-    """Return the function for each step. A key lists several steps: ``"Clip-11 Clip-13"``."""
+    """Split keys that contain several steps, such as ``"Clip-11 Clip-13"``."""
     named = (
         (step.split("-"), change) for steps, change in changes.items() for step in steps.split()
     )
@@ -512,7 +516,7 @@ UP = _by_step(
     | {
         "Dropout-12": _ONE_OUTPUT,
         "Hardmax-11 LogSoftmax-11 Softmax-11": _refuse(
-            "axis may be the rank of its input",  # normalizes a matrix with one column
+            "axis may be the rank of its input",  # Each element would be normalized separately.
             lambda node: node.get("axis") >= (node.rank(0) or 0),
         ),
         "Hardmax-13 LogSoftmax-13 Softmax-13": _softmax_up,

@@ -1,4 +1,4 @@
-"""Conversion of a node to another version of its operator, one version at a time."""
+"""Stepwise conversion of a node to another version of the operator."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def convert_node(
 ) -> list[NodeProto]:
     """Return nodes of opset `target` that are equivalent to `node` of opset `source`.
 
-    `scope` is the scope of the node, and `taken` contains all value names in use. If `check`, also
-    check the types of a node that does not change.
+    `scope` is the scope of the node, and `taken` contains all value names in use. If `check`, types
+    are checked even if the node does not change.
     """
     if row_domain(node.domain) != DEFAULT_DOMAIN or (source == target and not check):
         return [node]
@@ -104,7 +104,7 @@ def convert_node(
 def _schema(op_type: str, opset: int) -> OpSchema | None:
     try:
         schema = defs.get_schema(op_type, opset, "")
-    except (SchemaError, TypeError):  # the second: a version of more than 32 bits
+    except (SchemaError, TypeError):  # A version of more than 32 bits raises TypeError.
         return None
     return None if schema.deprecated else schema
 
@@ -117,7 +117,7 @@ def _versions(op_type: str) -> tuple[int, ...]:
 
 def _check_attributes(node: NodeProto, schema: OpSchema) -> None:
     for item in node.attribute:
-        known: Any = schema.attributes.get(item.name)  # the stubs of onnx lack its type
+        known: Any = schema.attributes.get(item.name)  # The type stubs of onnx are incomplete.
         if known is not None and item.type not in {known.type.value, AttributeProto.UNDEFINED}:
             kind = AttributeProto.AttributeType.Name(item.type)
             raise DTypeError(
@@ -126,7 +126,7 @@ def _check_attributes(node: NodeProto, schema: OpSchema) -> None:
 
 
 def _change_version(node: Rewrite, opset: int) -> None:
-    """Convert a node, and the nodes that this adds, one version at a time to `opset`."""
+    """Convert a node to `opset` one version at a time. Added nodes are converted as well."""
     before, after = list[NodeProto](), list[NodeProto]()
     while True:
         name, version = node.node.op_type, node.schema.since_version
@@ -161,7 +161,7 @@ def _change_version(node: Rewrite, opset: int) -> None:
 
 
 def _check_types(node: Rewrite, before: OpSchema, opset: int) -> None:
-    """Raise an error if the new version does not support a type. `before` is the old version."""
+    """Raise an error if the new version does not support a type that `before` supports."""
     bound: dict[str, str] = {}
     pairs = ((node.schema.inputs, node.node.input), (node.schema.outputs, node.node.output))
     for formal, name in (
@@ -245,7 +245,7 @@ def _step_up(node: Rewrite, target: OpSchema) -> None:
 
 
 def _check_step(node: Rewrite, target: OpSchema, step: Step) -> None:
-    """Raise ModelError if a step is not in the tables, and write out defaults that differ."""
+    """Set attributes whose default value changes, or raise ModelError for an unknown change."""
     if not any(step in table for table in (CHANGES, TYPES, DOWN, UP)):
         raise node.cannot_become(target, "what changed is not known")
     changes = CHANGES.get(step, NOTHING)
@@ -287,7 +287,7 @@ def _translate_words(node: Rewrite, target: OpSchema, changes: Changes, *, down:
 
 
 def _count_axes(node: Rewrite, target: OpSchema, name: str) -> None:
-    """Normalize negative axes and sort them, because old versions of Squeeze require both."""
+    """Normalize and sort axes, because old versions of Squeeze require non-negative sorted axes."""
     value = node.get(name)
     if value in (None, default(target, name)):
         return
@@ -322,7 +322,7 @@ def _input_as_attribute(node: Rewrite, target: OpSchema, name: str, number: int)
 
 
 def _attribute_as_input(node: Rewrite, target: OpSchema, name: str, number: int, value: Any) -> str:
-    """Add a constant for an attribute. Floats get the type of data if the schema demands it."""
+    """Add a constant with the value of an attribute, using the dtype that the input requires."""
     dtype: Any = np.int64
     if isinstance(value, float) or (
         value != [] and isinstance(value, list) and isinstance(value[0], float)
@@ -332,21 +332,21 @@ def _attribute_as_input(node: Rewrite, target: OpSchema, name: str, number: int,
             dtype = node.dtype(0)
             if dtype is None:
                 raise node.cannot_become(target, "the type of its input is not known")
-    is_list = name == "k"  # the k of TopK is a number as an attribute, but a vector as an input
+    is_list = name == "k"  # In TopK, the attribute k is a number, but the input k is a vector.
     return node.constant([value] if is_list else value, name, dtype)
 
 
 def _function_nodes(call: Rewrite, source: int) -> tuple[list[NodeProto], int]:
-    """Return the nodes of the function body of an operator, or no nodes, and their opset.
+    """Return the nodes of the function body of an operator and their opset.
 
-    The function may be written for a later opset that has the same version of the operator. The
-    types of the new values are added to the scope of the call.
+    The list is empty if there is no function body. The opset may be later than `source` if it has
+    the same version of the operator. Types of new values are added to the scope of the call.
     """
     one_bound = call.node.op_type == "Clip" and not (call.input(1) and call.input(2))
     if one_bound or call.node.op_type == "ReduceLogSumExp":
-        return [], source  # the function body handles infinities or overflow differently
+        return [], source  # The function body treats infinity or overflow differently.
     if any(item.name not in call.schema.attributes for item in call.node.attribute):
-        return [], source  # the function body would ignore an unknown attribute
+        return [], source  # The function body would ignore an unknown attribute.
     if not call.schema.min_input <= len(call.node.input) <= call.schema.max_input:
         return [], source
     newer = [x for x in _versions(call.node.op_type) if x > call.schema.since_version]
@@ -358,7 +358,7 @@ def _function_nodes(call: Rewrite, source: int) -> tuple[list[NodeProto], int]:
 
 
 def _inlined(call: Rewrite, opset: int) -> list[NodeProto]:
-    """Return the nodes of the function body in this opset, or an empty list if there is none."""
+    """Return the nodes of the function body in `opset`, or an empty list."""
     if not _has_function(call, opset):
         return []
     node = deepcopy(call.node)
@@ -369,7 +369,8 @@ def _inlined(call: Rewrite, opset: int) -> list[NodeProto]:
     ]
     outputs = [ValueInfoProto(name=name) for name in node.output if name]
     model = helper.make_model(helper.make_graph([node], "function", inputs, outputs))
-    for name, attribute in call.schema.attributes.items():  # onnx does not inline defaults
+    # onnx does not inline default values of attributes, so they are added to the node.
+    for name, attribute in call.schema.attributes.items():
         if attribute.default_value.name and all(item.name != name for item in node.attribute):
             model.graph.node[0].attribute.append(attribute.default_value)
     model.opset_import[0].version = opset
@@ -377,13 +378,13 @@ def _inlined(call: Rewrite, opset: int) -> list[NodeProto]:
         model = inliner.inline_selected_functions(
             model, [("", node.op_type)], inline_schema_functions=True
         )
-    except Exception:  # onnx raises several unrelated types
+    except Exception:  # The exceptions of onnx have no common base class.
         return []
     nodes = list(model.graph.node)
     if any(True for item in nodes for _ in subgraphs(item)):
         return []
     if any(item.op_type == call.node.op_type for item in nodes):
-        return []  # onnx has no function body for these types and attributes
+        return []  # The function body does not support these types and attributes.
     computed = (name for item in nodes for name in item.output)
     kept = ("", *call.node.output)
     names = {name: call.new_name(name) for name in computed if name not in kept}
@@ -400,7 +401,7 @@ def _inlined(call: Rewrite, opset: int) -> list[NodeProto]:
             call.scope.set_type(info.name, tensor_type(info.type))
     wide = (call.scope.type_of(x.input[0]).dtype for x in nodes if _to_float32(x))
     if not all(dtype and is_exact_cast(dtype, "float32") for dtype in wide):
-        return []  # the function body has a lower precision than the operator
+        return []  # The function body would be less precise than the operator.
     return nodes
 
 
@@ -410,13 +411,13 @@ def _to_float32(node: NodeProto) -> bool:
 
 
 def _has_function(call: Rewrite, opset: int) -> bool:
-    """Return whether ONNX defines a node by a function and the required types are known."""
-    schema: Any = call.schema  # the stubs of onnx lack some of its methods
+    """Return whether ONNX defines a function body for a node whose input types are known."""
+    schema: Any = call.schema  # The type stubs of onnx are incomplete.
     context = checker.C.CheckerContext()
     context.ir_version = IR_VERSION
     context.opset_imports = {"": opset}
     try:
-        checker.check_node(call.node, context)  # inlining does not validate the node
+        checker.check_node(call.node, context)  # The inliner assumes that the node is valid.
     except (checker.ValidationError, ValueError):
         return False
     if not schema.has_context_dependent_function:

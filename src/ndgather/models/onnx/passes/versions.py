@@ -1,4 +1,4 @@
-"""Conversion of nodes to another version of their operator, another domain or another operator."""
+"""Conversion of nodes to another operator version, another domain or another operator."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from ndgather.published.schema import OperatorVersion, Role, TensorType
 
 
 def check_oldest(model: ModelProto, opset: int) -> None:
-    """Raise ModelError if a model would be converted from or to an opset older than `OLDEST`."""
+    """Raise ModelError if the opset of the model or of the result is older than `OLDEST`."""
     source = opsets(model.opset_import).get(DEFAULT_DOMAIN, OLDEST)
     if opset != source and min(opset, source) < OLDEST:
         raise ModelError(
@@ -49,11 +49,11 @@ def check_oldest(model: ModelProto, opset: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvertVersions:
-    """A pass that converts all nodes to the versions of `opset`.
+    """A pass that converts all nodes to the operator versions of `opset`.
 
-    It also moves gathers and scatters to `domain` and replaces them by `operator` if these are
-    given. `source` maps the imported domains to their versions. If `strict`, raise an error for a
-    node that cannot become `operator`; otherwise keep the node and add a finding with the reason.
+    If given, `domain` is the new domain of gathers and scatters, and `operator` is the operator
+    that replaces them. `source` maps the imported domains to their versions. A node that cannot
+    become `operator` raises an error if `strict`; otherwise it is kept and reported as a finding.
     """
 
     source: dict[str, int]
@@ -84,7 +84,7 @@ class ConvertVersions:
             try:
                 nodes = convert_node(place.node, scope, draft.taken, source, self.opset)
                 place.nodes = keep_identity(place.node, nodes, draft.titles)
-            except Exception as error:  # onnx has not validated the nodes
+            except Exception as error:  # An invalid node may raise any exception.
                 raise OpNode(place.read, scope).named(error) from error
 
     def _convert_gather(
@@ -104,7 +104,7 @@ class ConvertVersions:
                 call.domain = self.domain
             target = implementation(call.name, call.domain, self._version(call.domain))
             if call.name != call.row.name:
-                call.row = target.row  # the attributes are those of the new operator
+                call.row = target.row  # `change_operator` has already converted the attributes.
             fit(call, target)
             normalized = node.output[0] in draft.normalized
             _check_results(call, target.row, op_node, normalized=normalized)
@@ -128,7 +128,7 @@ class ConvertVersions:
         return [*call.new.before, node]
 
     def _check_defined(self, op_node: OpNode) -> None:
-        """Raise ModelError if the opset lacks an operator such as TensorScatter."""
+        """Raise ModelError if the new opset lacks an operator that cannot be rewritten."""
         row = op_node.operator().row
         domain = self.domain or row.domain
         version = self._version(domain)
@@ -137,16 +137,16 @@ class ConvertVersions:
             raise messages.cannot_become(row, f"one of {domain} {version}", why)
 
     def _keeps(self, function: Operator) -> bool:
-        """Return whether a node with this operator version can stay unchanged."""
+        """Return whether the node can stay unchanged, because its operator does not change."""
         if self.operator is not None or self.domain not in {None, function.domain}:
             return False
-        with suppress(NdgatherError):  # the conversion reports an operator that does not exist
+        with suppress(NdgatherError):  # The conversion raises an error for a missing operator.
             version = self._version(function.domain)
             return implementation(function.name, function.domain, version) is function
         return False
 
     def _repair(self, draft: Draft, op_node: OpNode, refusal: NdgatherError) -> InferredNode:
-        """Return the node in the first later opset that allows its attributes."""
+        """Infer the types of a node in the first opset that allows its attributes, or raise."""
         opset = op_node.repairing_opset(refusal)
         if opset is not None and opset <= self.opset:
             later = op_node.in_opset(opset)
@@ -156,7 +156,7 @@ class ConvertVersions:
         raise op_node.named(refusal)
 
     def _call_of(self, draft: Draft, op_node: OpNode, inferred: InferredNode) -> GatherCall:
-        """Return a node converted to `operator`, or unchanged if that is optional and fails."""
+        """Return a node as a call of `operator`, or of its own operator if that is impossible."""
 
         def call_as_it_is() -> GatherCall:
             prefix = inferred.op_node.node.input[1]
@@ -184,7 +184,7 @@ class ConvertVersions:
         return self.source.get(domain, newest)
 
     def _import_domains(self, model: ModelProto) -> None:
-        """Import the domains of the source, but com.microsoft only if a node needs it."""
+        """Import the domains that the model uses, and other domains of the source model."""
         used = {DEFAULT_DOMAIN, *(row_domain(node.domain) for node in nodes_in(model))}
         imports = {
             domain: version
@@ -207,7 +207,7 @@ class ConvertVersions:
 def _check_results(
     call: GatherCall, target: OperatorVersion, op_node: OpNode, *, normalized: bool
 ) -> None:
-    """Raise ModelError if a call may return a result that `target` would not return."""
+    """Raise ModelError if a call and `target` may return different results."""
     source, before, after = call.origin, call.origin.index_rule, target.index_rule
     if (
         before.negative
@@ -227,7 +227,7 @@ def _check_results(
 
 
 def _move_constants(graph: GraphProto) -> None:
-    """Convert Constant nodes to initializers, which support every type in old opsets."""
+    """Convert Constant nodes to initializers, because old Constant versions support only floats."""
     for body in list(messages_in(graph, GraphProto)):
         for number in reversed(range(len(body.node))):
             tensor = constant_tensor(body.node[number])
@@ -238,7 +238,7 @@ def _move_constants(graph: GraphProto) -> None:
 
 
 def _set_output_types(scope: Scope, node: ReadNode) -> None:
-    """Copy output types from the declarations in subgraphs if onnx did not infer them."""
+    """Use the types that subgraphs declare for their outputs if onnx did not infer the types."""
     for graph in node.graphs:
         outputs = graph.output[1:] if node.op_type == "Loop" else graph.output
         for name, inner in zip(node.outputs, outputs, strict=False):
