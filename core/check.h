@@ -1,4 +1,4 @@
-// check.h - reading indices without moving slices: all of them to find errors, or a sample to choose a schedule.
+// check.h - checking all indices for errors, and sampling them to choose a schedule.
 #pragma once
 
 #include <cstdlib>
@@ -7,7 +7,7 @@
 
 namespace ndgather::NDGATHER_ISA {
 
-// Counts the out-of-bounds entries of n tuples of one run, and finds the first.
+// Counts the out-of-bounds entries in n tuples of one run, and finds the first of them.
 template <class Policy, class Index>
 Outside find_outside(const Plan& plan, const char* index, Size n) noexcept {
   Outside found;
@@ -47,7 +47,7 @@ inline Outside check(const Plan& plan, Size begin, Size end) noexcept {
 }
 
 // Whether many sampled slices share cache lines. Such slices need no prefetching: the hardware prefetches adjacent slices by
-// itself and keeps repeated ones in the cache. Of 256 sampled slices, fewer than 160 must be in different lines.
+// itself and keeps repeated ones in the cache. True if 256 sampled slices begin in fewer than 160 cache lines.
 inline bool shares_lines(const Plan& plan) noexcept {
   const Walk<> walk(plan);
   Size lines[2 * kLimits.line_samples], count = 0;

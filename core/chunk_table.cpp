@@ -71,8 +71,8 @@ bool ChunkTable::look_up(const Plan& plan, Size* listed, Size most, Found& found
       const auto [size, step, shift, mask, number_stride, stride] = axis[d];
       const double inverse = 1 / static_cast<double>(step);
       for (Size i = 0; i < n; ++i) {
-        // Multiplying by the inverse is faster than dividing. The 0.5 keeps rounding from crossing a chunk border: without
-        // it, 49 * (1 / 49.0) is below 1. Coordinates below 2**50 leave a double enough bits for the 0.5.
+        // Multiplying by the inverse is faster than dividing. Adding 0.5 prevents rounding across a chunk border: without it,
+        // 49 * (1 / 49.0) is below 1. Coordinates are below 2**50, so a double can represent the added 0.5.
         const auto coordinate = static_cast<Size>(static_cast<std::uint64_t>(at[i]) >> shift & mask);
         const auto chunk = static_cast<Size>((static_cast<double>(coordinate) + 0.5) * inverse);
         number[i] += chunk * number_stride;

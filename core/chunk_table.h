@@ -1,12 +1,12 @@
-// chunk_table.h - looking up points in the decoded chunks of a stored array that are in memory.
+// chunk_table.h - looking up points of a stored array in its decoded chunks in memory.
 //
-// All chunks have the strides of a whole chunk, even those that are cut off by the end of the array. So the offset of a
-// point in its chunk depends on its coordinates alone:
+// All chunks have the strides of a whole chunk, even those that are cut off by the end of the array. The offset of a point in
+// its chunk therefore depends only on its coordinates:
 //
 //   data (10, 8) in chunks of (4, 4), 8 bytes an element
 //   row 9, column 6     chunk (9 / 4, 6 / 4) = (2, 1): number 2 * 2 + 1     offset ((9 - 8) * 4 + (6 - 4)) * 8
 //
-// A thread that removes a chunk waits until all lookups by other threads are done.
+// Before a thread removes a chunk, it waits for the lookups of all other threads.
 #pragma once
 
 #include <atomic>
@@ -18,16 +18,16 @@ namespace ndgather {
 
 struct ChunkTable {
   struct Axis {
-    Size size, step;             // size of the axis and of its chunks
-    int shift;                   // position of the coordinate's bit field in an offset; see group.h
-    std::uint64_t mask;          // mask for the coordinate
+    Size size, step;  // size of the axis and of its chunks
+    int shift;  // position of the coordinate's bit field in an offset; see group.h
+    std::uint64_t mask;  // mask for the coordinate
     Size number_stride, stride;  // stride of the chunk numbers, and stride within a chunk in bytes
   };
   struct Entry {
     std::atomic<const char*> bytes{nullptr};  // null if the chunk is missing
     std::atomic<std::uint64_t> last_use{0};
   };
-  // The result of a lookup: points whose chunk is missing, chunks that were found, and missing chunks that were listed.
+  // The result of a lookup: the numbers of points in missing chunks, of chunks found, and of missing chunks listed.
   struct Found {
     Size missing = 0, hits = 0, listed = 0;
   };
@@ -37,14 +37,14 @@ struct ChunkTable {
   Axis axis[kMaxRank];
   std::unique_ptr<Entry[]> entries;
   std::atomic<std::uint64_t> hits{0};  // chunks that were found, counted once per call
-  std::atomic<Size> users{0};          // threads that are looking up points
+  std::atomic<Size> users{0};  // threads that are looking up points
   std::atomic<bool> changing{false};
 
   // Returns false if there are too many chunks or elements, or not enough memory.
   bool set_up(int axes, const Size* shape, const Size* steps, Size bytes) noexcept;
 
-  // Sets the chunks from `first` up to `last`, or removes them if `bytes` is null, once no other thread is looking up
-  // points. Only one thread at a time may call this.
+  // Waits until no other thread is looking up points. Then sets the chunks from `first` up to `last`, or removes them if
+  // `bytes` is null. Only one thread at a time may call this.
   void set(Size first, Size last, const char* bytes) noexcept;
 
   // Copies the elements at all positions of a plan, whose offsets contain all coordinates, to plan.dense. Lists up to `most`

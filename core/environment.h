@@ -8,7 +8,7 @@
 
 namespace ndgather {
 
-// Whether this thread rounds to nearest, keeps subnormal numbers, and traps no exception. May return a false negative.
+// Whether this thread rounds to nearest, keeps subnormal numbers, and traps no exceptions. May return false even if it does.
 inline bool has_default_environment() noexcept {
 #if defined(__x86_64__) && defined(__GNUC__)
   unsigned short x87;  // used for long double
@@ -19,8 +19,8 @@ inline bool has_default_environment() noexcept {
 #endif
 }
 
-// Sets the default environment and later restores the caller's. A caller may flush subnormal numbers to zero, as
-// torch.set_flush_denormal and XLA's threads do, or round in another direction.
+// Sets the default environment and later restores the caller's. The caller's environment may flush subnormal numbers to zero,
+// as after torch.set_flush_denormal or in XLA's threads, or use another rounding mode.
 class DefaultEnvironment {
  public:
   explicit DefaultEnvironment(bool wanted = true) noexcept : changed_(wanted && !has_default_environment()) {

@@ -1,6 +1,6 @@
 // gather.h - moving slices between the indexed and the dense array in either direction, and the loop that gathers.
 //
-// Moves depend on the width of an element, never on its dtype.
+// Moving an element requires its width, but not its dtype.
 #pragma once
 
 #include "walk.h"
@@ -13,8 +13,8 @@
 
 namespace ndgather::NDGATHER_ISA {
 
-// Calls visit(indexed offset, dense offset) for every place in the first `rank` dims of one slice. With all dims, this is
-// every run of plan.width bytes. Always inlined, so that the variables that `visit` captures stay in registers.
+// Calls visit(indexed offset, dense offset) for every position in the first `rank` dims of one slice. If `rank` counts all
+// dims, that is every run of plan.width bytes. Always inlined, so that the variables that `visit` captures stay in registers.
 template <class Visit>
 [[gnu::always_inline]] inline void each_run(const Plan& plan, int rank, Visit visit) noexcept {
   if (rank == 0) return visit(0, 0);
@@ -51,7 +51,7 @@ template <class Visit>
   }
 }
 
-// Calls visit(indexed offset, dense offset) for every place in the first `rank` dims of n slices, slice after slice.
+// Calls visit(indexed offset, dense offset) for every position in the first `rank` dims of n slices, one slice after another.
 template <class Visit>
 [[gnu::always_inline]] inline void each_slice(const Plan& plan, int rank, const Size* at, const DenseOffsets& dense, Size n,
                                               Visit visit) noexcept {
@@ -62,7 +62,7 @@ template <class Visit>
   }
 }
 
-// Calls move(to, from) for every place in the first `rank` dims of n slices. A gather writes to the dense array.
+// Calls move(to, from) for every position in the first `rank` dims of n slices. In a gather, `to` is in the dense array.
 template <bool Gathers, class Move>
 [[gnu::always_inline]] inline void each_place(const Plan& plan, int rank, const Size* at, const DenseOffsets& dense, Size n,
                                               Move move) noexcept {
@@ -72,8 +72,8 @@ template <bool Gathers, class Move>
   });
 }
 
-// Writes n elements next to each other, reading element i at at(i). Elements are joined in a register, because one wide
-// store costs less than several narrow ones: four float32 become one store of 16 bytes. `Past` bypasses the caches.
+// Writes n adjacent elements; element i is read from at(i). Elements are joined in a register, because one wide store costs
+// less than several narrow ones: four float32 become one store of 16 bytes. `Past` bypasses the caches.
 template <int Width, bool Past, class At>
 [[gnu::always_inline]] inline void join_elements(char* to, const char* from, At at, Size n) noexcept {
   constexpr int kTogether = 16 % Width == 0 ? 16 / Width : 1;
@@ -110,7 +110,7 @@ void move_elements(const Plan& plan, const Size* at, const DenseOffsets& dense, 
   each_place<Gathers>(plan, plan.slice_rank, at, dense, n, [](char* to, const char* from) { std::memcpy(to, from, Width); });
 }
 
-// Moves runs of Half + 1 to 2 * Half bytes as two pieces that overlap in the middle: 11 bytes are bytes 0 to 7 and 3 to 10.
+// Moves a run of Half + 1 to 2 * Half bytes as two pieces that overlap in the middle: for 11 bytes, bytes 0 to 7 and 3 to 10.
 template <bool Gathers, int Half>
 void move_halves(const Plan& plan, const Size* at, const DenseOffsets& dense, Size n) noexcept {
   each_place<Gathers>(plan, plan.slice_rank, at, dense, n, [second = plan.width - Half](char* to, const char* from) {
@@ -122,8 +122,7 @@ void move_halves(const Plan& plan, const Size* at, const DenseOffsets& dense, Si
   });
 }
 
-// Copies a row of at least 64 bytes by cache lines, because memcpy uses string instructions for a few KB, which start
-// slowly.
+// Copies a row of at least 64 bytes in cache lines. For a few KB, memcpy uses string instructions, which start slowly.
 inline void copy_row(char* to, const char* from, Size width) noexcept {
   if (width >= kTuning.block_bytes) {
     std::memcpy(to, from, static_cast<std::size_t>(width));
@@ -134,7 +133,7 @@ inline void copy_row(char* to, const char* from, Size width) noexcept {
   std::memcpy(to + last, from + last, kLine);
 }
 
-// Writes a line past the caches, so that it is not read first and evicts nothing.
+// Writes a cache line past the caches: it is not read first, and it evicts nothing.
 inline void write_line(char* to, const char* from) noexcept {
 #if defined(__AVX512F__)
   _mm512_stream_si512(reinterpret_cast<__m512i*>(to), _mm512_loadu_si512(from));
@@ -147,7 +146,7 @@ inline void write_line(char* to, const char* from) noexcept {
 #endif
 }
 
-// Writes a row past the caches, except for the parts of lines at its ends.
+// Writes a row past the caches, except for incomplete cache lines at its ends.
 inline void write_row(char* to, const char* from, Size width) noexcept {
   const Size before = (kLine - static_cast<Size>(reinterpret_cast<std::uintptr_t>(to) % kLine)) % kLine;
   const Size behind = before + (width - before) / kLine * kLine;
@@ -208,8 +207,8 @@ Store pick_move(const Plan& plan, bool nontemporal) noexcept {
   return nontemporal ? move_rows<Gathers, write_row> : move_rows<Gathers, copy_row>;
 }
 
-// Moves n slices. If only parts of slices are moved, they may lie several lines apart in the dense array, and the hardware
-// does not prefetch such steps. Then eight are moved at a time, and those 16 slices later are prefetched.
+// Moves n slices. If only parts of slices are moved, they may be several cache lines apart in the dense array, and the
+// hardware does not prefetch such strides. So eight are moved at a time, and the parts 16 slices ahead are prefetched.
 template <bool Gathers>
 [[gnu::always_inline]] inline void move_some(const Plan& plan, const Schedule& schedule, Store move, const Size* at,
                                              DenseOffsets dense, Size n) noexcept {

@@ -12,8 +12,8 @@ namespace {
 
 int bits_for(Size count) { return count <= 1 ? 0 : static_cast<int>(std::bit_width(static_cast<std::uint64_t>(count - 1))); }
 
-// Adds one axis to the chunk numbers and to the places of n points. Chunk numbers are in C order: with 3 chunks along the
-// new axis, chunk 2 of the axes so far and chunk 1 of the new one give 2 * 3 + 1 = 7.
+// Includes one more axis in the chunk numbers and places of n points. Chunk numbers are in C order: with 3 chunks along the
+// new axis, chunk 2 along the previous axes and chunk 1 along the new axis give 2 * 3 + 1 = 7.
 template <class ChunkOf, class BeginOf>
 void add_axis(const GridAxis& axis, const Size* at, Size n, std::uint64_t* __restrict keys, std::uint64_t* __restrict places,
               ChunkOf chunk_of, BeginOf begin_of) {
@@ -26,12 +26,12 @@ void add_axis(const GridAxis& axis, const Size* at, Size n, std::uint64_t* __res
   }
 }
 
-// Calls add_axis with the fastest way to divide by the chunk length. With chunks of 8, coordinate 29 is in chunk 29 >> 3 =
-// 3, at 29 - 24 = 5.
+// Calls add_axis with the fastest division by the chunk length. With chunks of 8, coordinate 29 is in chunk 29 >> 3 = 3, at
+// 29 - 24 = 5.
 void split_axis(const GridAxis& axis, const Size* at, Size n, std::uint64_t* keys, std::uint64_t* places) {
   const auto step = static_cast<std::uint64_t>(axis.step);
   const auto begin_of = [=](std::uint64_t chunk) { return chunk * step; };
-  if (axis.step == 0) {  // irregular chunks: with cuts 0 3 3 10, coordinate 3 is in chunk 2, the last that begins at 3
+  if (axis.step == 0) {  // irregular chunks: with cuts 0 3 3 10, coordinate 3 is in chunk 2, the last chunk that begins at 3
     const Size *const cuts = axis.cuts, *const last = cuts + std::max<Size>(axis.chunks, 1);
     const auto chunk_of = [=](std::uint64_t c) {
       return static_cast<std::uint64_t>(std::upper_bound(cuts + 1, last, Size(c)) - cuts - 1);
@@ -93,7 +93,7 @@ bool PointGrid::complete() {
     each.local_bits = bits_for(longest);
     each.shift = std::exchange(bits, bits + each.bits);
     each.local_shift = std::exchange(local_bits, local_bits + each.local_bits);
-    // The count is checked for overflow as well as the bits, because empty chunks can outnumber the coordinates.
+    // Empty chunks can outnumber the coordinates, so both bits and chunks are checked for overflow.
     const auto more = static_cast<std::uint64_t>(each.chunks);
     if (bits > 63 || (more != 0 && chunks > PTRDIFF_MAX / more)) return false;
     chunks *= more;
@@ -116,7 +116,7 @@ bool sort_points(const Plan& plan, const PointGrid& grid, Size begin, SortedPoin
     std::fill_n(split, n, 0);
     for (int d = 0; d < grid.rank; ++d) split_axis(grid.axis[d], at, n, keys, split);
     for (Size i = 0; i < n; ++i) {
-      if (at[i] == kOutside) keys[i] = grid.chunks;  // out-of-bounds points form a group after all chunks
+      if (at[i] == kOutside) keys[i] = grid.chunks;  // the group of out-of-bounds points follows all chunks
       least = std::min(least, keys[i]);
       most = std::max(most, keys[i]);
     }
@@ -146,7 +146,7 @@ void list_groups(const SortedPoints& of, Size* chunks, Size* starts) noexcept {
 }
 
 // Places and positions come from Python, so every coordinate is checked before anything is moved. A place in a chunk (4, 4)
-// is decoded from its last axis: 0b0110 has column 0b10 = 2 and then row 0b01 = 1. Bits that remain are out of bounds.
+// is decoded from its last axis: 0b0110 has column 0b10 = 2 and then row 0b01 = 1. Any other bits are out of bounds.
 bool PointMove::run(const char* places, const std::uint32_t* positions, Size n, Size base) const noexcept {
   Size in_chunk[kLimits.point_tile], in_dense[kLimits.point_tile];
   for (Size done = 0; done < n; done += kLimits.point_tile) {

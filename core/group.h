@@ -1,15 +1,15 @@
 // group.h - grouping points by chunk, for arrays that are stored in chunks.
 //
-// The loops that check indices know only strides. If the stride of every axis is a power of two, and larger than all that
-// the axes after it span, the offset of a point contains all of its coordinates as bit fields:
+// The loops that check indices only multiply by strides. If the stride of every axis is a power of two and exceeds the span
+// of all later axes, the offset of a point contains its coordinates as bit fields:
 //
 //   data (10, 8) in chunks of (4, 4)    offset   r r r r c c c     strides 8 and 1: 4 bits for a row, 3 for a column
 //   row 9, column 6                              1 0 0 1 1 1 0     chunk (9 / 4, 6 / 4) = (2, 1): number 2 * 2 + 1
 //                                       place    r r c c           row 9 - 8, column 6 - 4
 //                                                0 1 1 0
 //
-// Each offset is split into a chunk number and a place within the chunk, and the points are sorted stably by chunk. The
-// memory needed depends on the number of points, never on the size of the grid.
+// Each offset is split into a chunk number and a place in the chunk, and the points are sorted stably by chunk. Memory grows
+// with the number of points, but not with the size of the array.
 #pragma once
 
 #include "loops.h"
@@ -33,7 +33,7 @@ struct PointGrid {
   std::uint64_t chunks = 1;
   GridAxis axis[kMaxRank];
 
-  // Computes the members that follow from the sizes and cuts. Returns false if the coordinates do not fit into an offset.
+  // Computes the members that depend on the sizes and cuts. Returns false if the coordinates do not fit into an offset.
   bool complete();
   bool is_wide() const { return local_bits > 32; }  // whether a place has 8 bytes instead of 4
 };
@@ -43,7 +43,7 @@ struct SortedPoints {
   explicit SortedPoints(Size points) noexcept : n(points), memory(n * 28 + 1) {}
 
   Size n, groups = 0;
-  pool::Scratch memory;  // 28 bytes per point: two keys and a place of 8 bytes each, and a position of 4
+  pool::Scratch memory;  // 28 bytes per point: two 8-byte keys, an 8-byte place and a 4-byte position
   std::uint64_t *keys = nullptr, *other_keys = nullptr;
 };
 
@@ -55,7 +55,7 @@ bool sort_points(const Plan& plan, const PointGrid& grid, Size begin, SortedPoin
 // Writes the chunk number of each group of sorted points, and where the group begins.
 void list_groups(const SortedPoints& sorted, Size* chunks, Size* starts) noexcept;
 
-// Points that are moved between places in a chunk and positions in a dense array.
+// A move of points between places in a chunk and positions in a dense array.
 struct PointMove {
   struct Dim {
     Size size, stride;
@@ -68,7 +68,7 @@ struct PointMove {
   int chunk_rank = 0;
   Dim chunk[kMaxRank];
 
-  // Moves n points; positions are relative to `base`. Returns false if a point is out of bounds; others may have been moved.
+  // Moves n points; positions are relative to `base`. Returns false if a point is out of bounds; others may be moved by then.
   bool run(const char* places, const std::uint32_t* positions, Size n, Size base) const noexcept;
 };
 

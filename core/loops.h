@@ -1,4 +1,4 @@
-// loops.h - the loops, which are compiled once for each instruction set from the same source (loops.cpp).
+// loops.h - the loops, compiled from the same source (loops.cpp) for each instruction set.
 #pragma once
 
 #include "schedule.h"
@@ -6,7 +6,7 @@
 
 namespace ndgather {
 
-// Always inlined, because GCC regards functions that only prefetch as free of side effects and drops calls to them.
+// Always inlined, because GCC removes calls to functions that only prefetch: it regards them as free of side effects.
 template <bool Write = false>
 [[gnu::always_inline]] inline void prefetch(const char* at) noexcept {
 #if defined(__GNUC__)
@@ -23,7 +23,7 @@ struct Outside {
   std::uint64_t value = 0;  // its value, as 64 bits
 };
 
-// The offset of an out-of-bounds position in mode `fill`. No real offset is the most negative number.
+// The offset of an out-of-bounds position in mode `fill`. Valid offsets are never the most negative number.
 inline constexpr Size kOutside = PTRDIFF_MIN;
 
 // The offsets of n slices in the dense array: `step` bytes apart from `first` on, unless they are listed.
@@ -32,8 +32,8 @@ struct DenseOffsets {
   const Size* listed;  // or null
 };
 
-// Moves n slices in order between n checked offsets and the dense array. Duplicate updates are applied one after the other,
-// as in the loops of the specifications.
+// Moves n slices in order between n checked offsets and the dense array. Duplicate updates are applied in order, as in the
+// loops of the specifications.
 using Store = void (*)(const Plan& plan, const Size* at, const DenseOffsets& dense, Size n) noexcept;
 
 struct Loops {
@@ -42,7 +42,7 @@ struct Loops {
   // part of the output may have been written, but nothing outside the arrays was accessed.
   bool (*gather)(const Plan&, const Schedule&, Size begin, Size end) noexcept;
   bool (*scatter)(const Plan&, const Schedule&, Store, Size begin, Size end) noexcept;
-  // Runs one band of a scatter, or of a gather if the store is null.
+  // Runs one band of a scatter, or of a gather if `store` is null.
   bool (*run_band)(const Plan&, const Schedule&, Store, Size number, char* buffer) noexcept;
   bool (*record_offsets)(const Plan&, Size begin, Size end, const Records&) noexcept;
   void (*apply_owned)(const Plan&, const Schedule&, Store, const Partition&, int owner) noexcept;

@@ -22,7 +22,7 @@ namespace {
 // Returns the size of the level 2 or level 3 cache, or 0 if it is unknown.
 #if defined(__linux__)
 Size ask(int level) noexcept {
-  // The file for the first processor. sysconf may return the sum of all caches of a socket instead.
+  // Read from the file for the first processor, because sysconf may return the sum of all caches of a socket.
   char path[] = "/sys/devices/system/cpu/cpu0/cache/index?/size";
   path[sizeof path - 7] = static_cast<char>('0' + level);
   long kilobytes = 0;
@@ -53,8 +53,8 @@ Caches ask_caches() noexcept {
   }
   if (const Size bytes = ask(2); bytes > 0) known.second_level = bytes;
   if (const Size bytes = ask(3); bytes > 0) known.last_level = bytes;
-  // A virtual machine may report the cache of a whole socket, most of whose processors belong to other machines. So at most
-  // 16 MB per processor are counted: a machine with 2 processors that reports 256 MB has 32 MB.
+  // A virtual machine may report the cache of a whole socket, although most of its processors belong to other machines. So at
+  // most 16 MB per processor are counted: 32 MB for 2 processors, even if 256 MB are reported.
   constexpr Size kMostForEach = Size{1} << 24;
   const Size most = kMostForEach * static_cast<Size>(std::thread::hardware_concurrency());
   known.last_level = std::max(known.second_level, std::min(known.last_level, most));

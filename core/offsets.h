@@ -1,7 +1,7 @@
 // offsets.h - converting a run of index tuples to checked byte offsets into the indexed array.
 //
-// Every index is loaded from memory exactly once, and the loaded value is both checked and used. So another thread that
-// changes the indices during a call cannot cause an access out of bounds.
+// Every index is loaded from memory exactly once, and the loaded value is both checked and used. Even if another thread
+// changes the indices during a call, no access is out of bounds.
 #pragma once
 
 #include <bit>
@@ -13,7 +13,7 @@
 namespace ndgather::NDGATHER_ISA {
 
 // Policies convert an index to a position on its axis. resolve() returns whether the index is in bounds; only then may `at`
-// be used. No other code decides whether an index is allowed.
+// be used. No other code decides whether an index is valid.
 
 template <class Index>
 inline constexpr bool is_u64 = std::is_same_v<Index, std::uint64_t>;
@@ -38,7 +38,7 @@ struct Fill : Raise {
   static constexpr bool fills = true;
 };
 
-// The index modulo the size of the axis, like numpy.take(mode="wrap").
+// The index modulo the size of the axis, as in numpy.take(mode="wrap").
 struct Wrap {
   static constexpr bool fills = false;
   template <class Index, class Column>
@@ -55,7 +55,7 @@ struct Wrap {
   }
 };
 
-// The nearest position; negative indices become 0, like numpy.take(mode="clip").
+// The nearest valid index; negative indices become 0, as in numpy.take(mode="clip").
 struct Clip {
   static constexpr bool fills = false;
   template <class Index, class Column>
@@ -79,10 +79,9 @@ inline Index load(const char* at) noexcept {
   return value;
 }
 
-// Writes out[0..n) for n positions of the innermost loop dim, whose first tuple is at `index`; the base of position i is
-// base + bases[i]. Returns false if an index is out of bounds: its offset is then kOutsideAs under Fill; under other
-// policies no offset is valid. Offsets are 64-bit, or narrow if their range allows it. If Out is void, they are only
-// checked.
+// Writes out[0..n) for n positions of the innermost loop dim, whose first tuple is at `index`; the base of position i is base
+// + bases[i]. Returns false if an index is out of bounds: its offset is then kOutsideAs under Fill; under other policies no
+// offset is valid. Offsets are 64-bit, or narrow if their range allows it. If Out is void, the indices are only checked.
 template <class Out>
 using Offsets = bool (*)(const Plan&, const char* index, Size base, const Size* bases, Size n, Out* out) noexcept;
 
@@ -91,15 +90,15 @@ inline constexpr Out kOutsideAs = kOutside;
 template <>
 inline constexpr Narrow kOutsideAs<Narrow> = kNarrowOutside;
 
-// A column in the types that offsets are computed in.
+// An index column in the types used to compute offsets.
 template <class Number, class At>
 struct ColumnOf {
   Number extent, wrap;
   At stride;
 };
 
-// How the indices of tuples lie: one after the other as in a C-ordered array of tuples, or each column contiguous as in the
-// result of numpy.argwhere. Known at compile time, so that the loop can be vectorized.
+// The layout of index tuples: contiguous tuples, as in a C-ordered array, or contiguous columns, as in the result of
+// numpy.argwhere. Known at compile time, so that the loop can be vectorized.
 enum class Layout { tuples, columns };
 
 // Narrow offsets are computed in 32 bits, because a 64-bit product takes several instructions on some processors. Affine
@@ -134,7 +133,7 @@ bool offsets(const Plan& plan, const char* index, Size base, const Size* __restr
       const char* const entry = index + i * kStep + c * column_step;
       const auto value = load<Value>(entry + kLow);
       inside &= Good{Policy::resolve(value, column[c], position)};
-      // A 64-bit value is in bounds only if its high half repeats the sign of its low half: 5 is 00000000 00000005 and -1 is
+      // A 64-bit index is valid only if its high half repeats the sign of its low half: 5 is 00000000 00000005 and -1 is
       // FFFFFFFF FFFFFFFF, but 2**32 + 5 is 00000001 00000005. Unsigned values have no sign.
       if constexpr (kHalves) {
         inside &= Good{load<Value>(entry + 4 - kLow) == (std::is_signed_v<Index> ? value >> 31 : 0)};
@@ -175,7 +174,7 @@ inline void read_values(IndexType type, const char* index, Size step, Size n, st
 }
 
 // Handles indices of any layout and any number of columns, one column after the other, so that the properties of a column
-// stay in registers. Short indices are first converted to std::int64_t, so that all index types share this loop.
+// stay in registers. Indices of other types are first converted to std::int64_t, so that all index types share this loop.
 template <class Policy, class Index, class Out>
 bool offsets_by_column(const Plan& plan, const char* index, Size base, const Size* bases, Size n,
                        Out* __restrict out) noexcept {

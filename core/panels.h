@@ -1,12 +1,12 @@
-// panels.h - running a plan in bands of columns, which are packed as panels or walked by tiles.
+// panels.h - running a plan in bands of columns, which are packed into panels or processed in tiles.
 //
-// Panels are for lookups along an axis other than the last. Adjacent positions read adjacent columns of the data, each at a
-// row of its own. These rows are far apart, and if their stride is a power of two, they compete for the same few cache sets.
-// So a band of the *data* is copied to a panel that stays in the cache and is walked as a plan of its own; a scatter copies
-// it back.
+// Panels are for lookups along an axis other than the last. Adjacent positions read adjacent columns of the data, but
+// different rows. These rows are far apart, and if their stride is a power of two, they compete for the same few cache sets.
+// Therefore a band of the *data* is copied to a panel that stays in the cache, and a separate plan processes the panel; a
+// scatter copies it back.
 //
-// Tiles are for indices and data in a different memory order from the dense array. The band is walked in the order of the
-// indices, and its part of the *dense* array is transposed while it is in the cache.
+// Tiles are for a dense array whose memory order differs from the order of the indices and data. A band is processed in the
+// order of the indices, and its part of the *dense* array is transposed in the cache.
 #pragma once
 
 #include <utility>
@@ -61,7 +61,7 @@ void copy_tile(char* to, Size next_row, const char* from, const Size* at, Size n
   }
 }
 
-// Runs a plan of rows and columns by tiles that are at most one cache line of the dense array wide. Offsets are computed
+// Runs a plan of rows and columns in tiles whose width is at most one cache line of the dense array. Offsets are computed
 // column by column, and the dense array is read or written row by row. Tiles of float32 have 16 columns and rows.
 inline bool run_tiles(const Plan& plan, bool prefetches, Store store) noexcept {
   Plan by_columns = plan;
@@ -116,8 +116,8 @@ inline bool run_tiles(const Plan& plan, bool prefetches, Store store) noexcept {
   return true;
 }
 
-// Gathers a plan of rows and columns from a panel, row by row, because blocks of several rows took 1.2 times as long. Only
-// whole lines are written past the caches.
+// Gathers a plan of rows and columns from a panel, row by row: blocks of several rows took 1.2 times as long. Only complete
+// cache lines are written past the caches.
 template <int Width, class At>
 bool gather_rows(const Plan& panel, const Schedule& schedule) noexcept {
   const Dim &along = panel.loop[0], &across = panel.loop[1];

@@ -7,7 +7,7 @@
 namespace ndgather {
 namespace {
 
-// Converts a negative axis. Returns false if it is outside [-count, count).
+// Makes a negative axis non-negative. Returns false if the axis is outside [-count, count).
 bool normalise(Size& axis, Size count) {
   if (axis < -count || axis >= count) return false;
   if (axis < 0) axis += count;
@@ -158,8 +158,8 @@ Refusal shape_along_axis(const Array& data, const Array& indices, Size& axis, Si
   return {};
 }
 
-// Plans index tuples. A window is a slice that extends along the axes that its start addresses, so starts have fewer valid
-// values: 40 - 16 + 1 = 25 for windows of 16 on an axis of 40.
+// Plans index tuples. A window extends along the axes that its start addresses, so fewer starts are valid: 40 - 16 + 1 = 25
+// for windows of 16 on an axis of 40.
 void plan_tuples(Plan& plan, const Array& indexed, const Array& indices, const Array& dense, const Options& options,
                  bool windows) {
   const Size batch_dims = options.batch_dims;
@@ -183,7 +183,7 @@ void plan_tuples(Plan& plan, const Array& indexed, const Array& indices, const A
 }
 
 // Plans gather_elements and scatter_elements. If indices are the same along all axes after the gathered one, for example
-// because they were expanded, these axes become a slice: the first index stands for the whole row.
+// because they were expanded, these axes become a slice: the first index then applies to the whole row.
 void plan_elements(Plan& plan, const Array& indexed, const Array& indices, const Array& dense, Size axis) {
   plan.any_order = true;
   plan.loop_rank = indices.rank;

@@ -1,14 +1,14 @@
-// plan.h - the plan of a gather or scatter: which bytes of one array go to which bytes of another.
+// plan.h - the plan of a gather or scatter, which maps bytes of one array to bytes of another.
 //
 // A plan has a box of positions. At each position, one or more index columns are read. Every index is checked against the
 // size of the axis that it addresses and multiplied by the stride of that axis. The sum of the products and of a base, which
-// depends on the position alone, is the offset of a slice in the *indexed* array. The *dense* array is walked in the order
+// depends only on the position, is the offset of a slice in the *indexed* array. The *dense* array is traversed in the order
 // of the positions.
 //
 //   gather : dense = result,   indexed = data          dense[p, s] = indexed[at(p) + s]
 //   scatter: dense = updates,  indexed = destination   indexed[at(p) + s] (+)= dense[p, s]
 //
-// All strides are in bytes. Plans do not depend on Python, dtypes or dialects. schedule.h decides how to carry out a plan.
+// All strides are in bytes. Plans do not depend on Python, dtypes or dialects. schedule.h decides how to execute a plan.
 #pragma once
 
 #include <algorithm>
@@ -61,7 +61,7 @@ inline constexpr const char* kRuleNames[] = {
 #undef NDGATHER_RULE
 };
 
-// A rule and two numbers. Two words are returned in registers, which matters because a tiny call returns a dozen refusals.
+// A rule and two numbers. It fits in two words, which are returned in registers: even a tiny call returns a dozen refusals.
 struct Refusal {
   Rule rule;
   Size facts;
@@ -98,7 +98,7 @@ enum class Mode : std::uint8_t { raise, wrap, clip, fill };
 // How a scatter combines an update with the element that it addresses.
 enum class Reduction : std::uint8_t { none, add, sub, mul, min, max };
 
-// Element types that the arithmetic distinguishes. Copies depend only on the width of an element.
+// Element types for arithmetic. Copies depend only on the width of an element.
 enum class ElementType : std::uint8_t {
   // clang-format off
   i8, i16, i32, i64, u8, u16, u32, u64,
@@ -153,7 +153,7 @@ struct Plan {
   IndexType index_type = IndexType::i64;
   Mode mode = Mode::raise;
   bool all_or_nothing = false;  // whether to check all indices before anything is written
-  // Whether all indices were in bounds in a check beforehand. An index that another thread changes afterwards is handled as
+  // Whether all indices were in bounds in a check beforehand. If another thread then makes an index invalid, it is handled as
   // in mode `fill`, so that the call does not stop halfway.
   bool checked = false;
   // Deliberately uninitialized: a small call uses only a few entries.
@@ -201,7 +201,7 @@ struct Plan {
   bool is_empty() const { return positions == 0 || slice_bytes() == 0; }
 };
 
-// The operators. Exported JAX programs contain their numbers, so new operators must be added at the end.
+// The operators. Exported JAX programs contain these numbers, so new operators must be added at the end.
 enum class Kind : int { gather_nd, gather_elements, gather, scatter_nd, scatter_elements, gather_windows };
 constexpr bool scatters(Kind kind) { return kind == Kind::scatter_nd || kind == Kind::scatter_elements; }
 
@@ -211,11 +211,11 @@ struct Options {
   Size window[kMaxRank];
 };
 
-// Computes the shape of all selected slices together: the result of a gather, or the updates of a scatter. Makes axis and
-// batch_dims non-negative. Refuses shapes and options that do not match.
+// Computes the shape of all selected slices: the result of a gather, or the updates of a scatter. Makes axis and batch_dims
+// non-negative. Refuses shapes and options that do not match.
 Refusal slices_shape(Kind kind, const Array& data, const Array& indices, Options& options, Shape& slices);
 
-// Fills in a new plan for a call whose shapes were accepted. A scatter is planned like the gather of the same slices.
+// Fills in a new plan for a call whose shapes were accepted. A scatter has the plan of the corresponding gather.
 void plan_slices(Plan& plan, Kind kind, const Array& indexed, const Array& indices, const Array& dense,
                  const Options& options);
 

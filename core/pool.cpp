@@ -86,7 +86,7 @@ class Pool {
     std::size_t best = count_;
     for (std::size_t i = 0; i < count_; ++i) {
       const std::size_t capacity = head(kept_[i]).capacity;
-      // A block that is more than a quarter larger, plus a huge page for the head, would waste memory while the array lives.
+      // A kept block may be a quarter larger than requested, plus a huge page for the head; more would waste memory.
       if (capacity < bytes || capacity > bytes + bytes / 4 + kHugePage) continue;
       if (best == count_ || capacity <= head(kept_[best]).capacity) best = i;
     }

@@ -1,7 +1,7 @@
 // pool.h - reusable memory for large results.
 //
-// The page faults of a new large array take as long as filling it. So blocks of large results that were freed are kept, up
-// to a limit, and reused for later results. Huge pages are requested if the system has them.
+// The page faults of a new large array take as long as filling it, so blocks of freed results are kept, up to a limit, and
+// reused for later results. Huge pages are requested if the system supports them.
 #pragma once
 
 #include <cstddef>

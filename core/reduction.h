@@ -112,7 +112,7 @@ T reduce(T old, T update) noexcept {
     if constexpr (R == Reduction::sub) return old - update;
     if constexpr (R == Reduction::mul) return old * update;
     if constexpr (R == Reduction::min || R == Reduction::max) {
-      // A single instruction, which gives `old` if either is NaN. The branches for a NaN update are rarely taken.
+      // A single instruction, which returns `old` if either value is NaN. The branches for NaN updates are rarely taken.
       const T one = R == Reduction::min ? update < old ? update : old : update > old ? update : old;
       return update == update ? one : old == old ? update : old;
     }
@@ -128,7 +128,7 @@ void reduce_element(char* to, const char* from) noexcept {
   std::memcpy(to, &old, sizeof(T));
 }
 
-// Keeps a product from being fused with a sum. GCC 12 fuses complex arithmetic even with -ffp-contract=off.
+// Prevents a product from being fused with a sum. GCC 12 fuses complex arithmetic even with -ffp-contract=off.
 template <class Part>
 Part kept_apart(Part product) noexcept {
 #if defined(__GNUC__) && defined(__x86_64__)
@@ -142,7 +142,7 @@ Part kept_apart(Part product) noexcept {
 #endif
 }
 
-// Multiplies complex numbers by the plain formula, like NumPy. Each part is loaded and stored by itself, because loading
+// Multiplies complex numbers by the plain formula, like NumPy. Each part is loaded and stored separately, because loading
 // both as one word would stall on the two preceding stores.
 template <Reduction R, class Number>
   requires is_complex<Number>

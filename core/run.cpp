@@ -25,8 +25,8 @@ bool share_all(int threads, Size tasks, Stop* stop, Work work) noexcept {
   return good;
 }
 
-// Finds out whether prefetching rows makes this call faster, which depends on its indices. The first six tasks run
-// alternately with and without prefetching, and the shortest times decide.
+// Measures whether prefetching rows makes this call faster, which depends on its indices. The first six tasks run alternately
+// with and without prefetching, and the shortest times decide.
 class Trial {
  public:
   explicit Trial(const Schedule& schedule) noexcept
@@ -69,7 +69,8 @@ bool scatter_in_order(Plan& plan, const Schedule& schedule, Reduction reduction,
 }
 
 // Goes through recorded updates from the last to the first, and drops those whose slice is marked in a map. If `Marks`, the
-// slices of the others are marked: of updates to the slices 5 7 5, the last one marks 5, so the first one is dropped.
+// slices of the remaining updates are marked: for updates of the slices 5 7 5, the last one marks 5, so the first one is
+// dropped.
 template <bool Marks>
 void drop_marked(const Partition& of, int shift, std::uint64_t* map) noexcept {
   auto* const offsets = static_cast<Narrow*>(of.offsets.memory);
@@ -91,8 +92,8 @@ void drop_marked(const Partition& of, int shift, std::uint64_t* map) noexcept {
   if constexpr (Marks) map[word] = marked;
 }
 
-// Writes the last recorded update of each slice, in any order. First each range of positions drops the updates that it
-// overwrites itself, and marks the slices of the others in its map. Then it drops those that later ranges overwrite.
+// Writes the last recorded update of each slice, in any order. Each range of positions drops updates that it overwrites
+// later, and marks the slices of the others in its map. Then it drops updates that later ranges overwrite.
 void write_last(const Plan& plan, const Schedule& schedule, Store store, Partition all, std::uint64_t* maps) noexcept {
   const Size count = all.end - all.begin, ranges = schedule.threads, words = schedule.mark_words;
   const Size tasks = std::max(kTuning.tasks_each, count / schedule.owned_at_a_time + 1);  // per range
@@ -101,8 +102,8 @@ void write_last(const Plan& plan, const Schedule& schedule, Store store, Partiti
     drop_marked<true>(all.part(count * range / ranges, count * (range + 1) / ranges), schedule.mark_shift,
                       maps + range * words);
   });
-  // Replace each map by the slices that later ranges mark: the maps 0011, 0110, 0100 become 0110, 0100, 0000. Several ranges
-  // mark 0110.
+  // Replace each map with the slices that later ranges mark: the maps 0011, 0110, 0100 become 0110, 0100, 0000. Several
+  // ranges mark 0110.
   std::uint64_t repeated = 0;
   for (Size word = 0; word < words; ++word) {
     std::uint64_t later = 0;
@@ -123,7 +124,7 @@ void write_last(const Plan& plan, const Schedule& schedule, Store store, Partiti
 }
 
 // Works in rounds. All threads record the offsets of the updates, then each owner applies its own, for a limited number of
-// positions at a time: the caller does the parts that no thread has begun, so it never waits for more than one part.
+// positions at a time. The caller executes parts that no thread has started, so it never waits for more than one part.
 bool scatter_by_owner(Plan& plan, const Schedule& schedule, Store store, char* memory) noexcept {
   const int owners = schedule.threads;
   Partition round{schedule.records, 0, 0, owners, {}};
@@ -142,7 +143,7 @@ bool scatter_by_owner(Plan& plan, const Schedule& schedule, Store store, char* m
     if (schedule.mark_words > 0) write_last(plan, schedule, store, round, reinterpret_cast<std::uint64_t*>(memory));
     for (Size done = 0; done < count && schedule.mark_words == 0; done += schedule.owned_at_a_time) {
       Partition part = round.part(done, std::min(done + schedule.owned_at_a_time, count));
-      set_borders(part);  // per part: if indices are sorted, borders for a round would give each part to one owner
+      set_borders(part);  // for each part: borders for all sorted indices would give each part to one owner
       share(owners, owners, nullptr,
             [&](int, Size owner) { loops().apply_owned(plan, schedule, store, part, static_cast<int>(owner)); });
     }
@@ -157,10 +158,10 @@ Outside check_all(const Plan& check) noexcept {
   const Schedule schedule = schedule_check(check, usable_threads());
   std::mutex mutex;
   share(schedule.threads, schedule.tasks, check.stop, [&](int, Size task) {
-    // Check from the end to the beginning, so that the cache then holds the indices that the call reads first.
+    // Check from the end to the beginning, so that the indices that the call reads first are then in the cache.
     const Size begin = (schedule.tasks - 1 - task) * schedule.task_positions;
     const Outside part = loops().check(check, begin, std::min(begin + schedule.task_positions, check.positions));
-    // A child process forked by a signal handler must not wait for a lock that a thread of its parent held.
+    // A child process forked by a signal handler must not wait for a lock that another thread of the parent held.
     if (part.count == 0 || (check.stop != nullptr && check.stop->wanted())) return;
     const std::lock_guard lock(mutex);
     const Size count = all.count + part.count;
@@ -186,7 +187,7 @@ bool may_write(Plan& plan) noexcept {
   return true;
 }
 
-// The same for a small plan. If it is a single block, all indices are checked before anything is written anyway.
+// The same check for a small plan. In a single block, all indices are checked before anything is written anyway.
 bool may_write_small(Plan& plan) noexcept {
   if (plan.positions > kLimits.block) return may_write(plan);
   if (plan.all_or_nothing) plan.stop = nullptr;

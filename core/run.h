@@ -1,4 +1,4 @@
-// run.h - running whole plans: they are simplified, scheduled, and shared between threads.
+// run.h - running plans: simplifying them, scheduling them, and dividing the work among threads.
 #pragma once
 
 #include "loops.h"
@@ -6,8 +6,8 @@
 
 namespace ndgather {
 
-// A `stop` may end any of these early; their results are meaningless then. run_gather and run_scatter return false if an
-// index is out of bounds. Their output may have been partly written by then, unless plan.all_or_nothing is set.
+// A `stop` may end any of these functions early; their results are then meaningless. run_gather and run_scatter return false
+// if an index is out of bounds. Part of the output may have been written by then, unless plan.all_or_nothing is set.
 bool run_gather(Plan& plan, Stop* stop = nullptr) noexcept;
 bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop = nullptr) noexcept;
 

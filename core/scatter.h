@@ -1,4 +1,4 @@
-// scatter.h - stores that assign or reduce, and the loop that scatters, which is a gather with the two arrays swapped.
+// scatter.h - stores that assign or reduce, and the scatter loop, which is a gather with the arrays swapped.
 #pragma once
 
 #include <bit>
@@ -61,7 +61,7 @@ template <Reduction R, class T>
   }
 }
 
-// One walk for all types, because a walk for each type would make up half of the core, and one call per line costs little.
+// All types share one loop: a loop for each type would double the core, and one function call per line costs little.
 [[gnu::noinline]] inline void reduce_lines(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n,
                                            void (*reduce)(char*, const char*, const Dim&, Size) noexcept) noexcept {
   const int outer = plan.slice_rank - 1;
@@ -175,8 +175,8 @@ inline bool scatter(const Plan& plan, const Schedule& schedule, Store store, Siz
   return good;
 }
 
-// Scatters whose destination is divided between threads. First all index tuples are checked and their offsets are recorded.
-// Then each owner reads all recorded offsets and applies the updates of its own part in order.
+// Scatters whose destination is divided among threads. First, all index tuples are checked and their offsets are recorded.
+// Then each owner reads all recorded offsets and applies the updates of its part in order.
 
 template <class Out>
 bool record_offsets_as(const Plan& plan, Size begin, Size end, const Records& records) noexcept {
@@ -227,9 +227,9 @@ inline void store_wide(Size* to, __m512i numbers, Size factor, Size first) noexc
 }
 #endif
 
-// Appends the updates of an owner to `own`, out of n recorded offsets whose updates begin at `dense` in `array`. There is no
-// branch, because it could not be predicted: each update is written to the end of `own`, which grows only for its own
-// updates.
+// Appends the updates of an owner to `own`, out of n recorded offsets whose updates begin at `dense` in `array`. A branch
+// could not be predicted, so there is none: each update is written past the end of `own`, whose length then grows only if the
+// update is the owner's.
 template <int Carried, class At>
 void pick_owned(Owned<Carried>& own, const OwnedRange& range, const At* offsets, Size n, const char* array,
                 Size dense) noexcept {

@@ -16,7 +16,7 @@ double estimated_bytes(const Plan& plan) {
   return static_cast<double>(plan.positions) * static_cast<double>(plan.slice_bytes());
 }
 
-// How much of the data that a plan looks up is cached: all of it, none of it, or the part that the innermost dims look up.
+// Which part of the addressed data is cached: all of it, none of it, or the part that the innermost dims address.
 enum class Cached { all, none, parts };
 
 Cached cached_part(const Plan& plan, bool gathers = false) {
@@ -29,16 +29,16 @@ Cached cached_part(const Plan& plan, bool gathers = false) {
     lookups *= dim.size;  // at most all positions
     span += static_cast<double>(dim.size) * std::abs(static_cast<double>(dim.indexed));
     if (span > static_cast<double>(caches().second_level)) continue;
-    // A part pays off once it is looked up as often as it has cache lines. For example, a row of 30,000 float32 has 1,875
-    // lines, so 2,000 lookups per row are enough: prefetching whole rows is then 1.4 times as fast on AMD's Zen 4.
+    // A part pays off if it is looked up at least once per cache line. For example, a row of 30,000 float32 has 1,875 lines,
+    // so 2,000 lookups per row are enough: prefetching whole rows is then 1.4 times as fast on AMD's Zen 4.
     if (lookups >= static_cast<Size>(span) / kLine) cached = Cached::parts;
   }
   // The last-level cache is slow enough for prefetching to help; only gathers measure whether it does.
   return (cached == Cached::none || !gathers) && span <= static_cast<double>(caches().last_level / 2) ? Cached::all : cached;
 }
 
-// Returns how many threads are worth waking. Each gets at least about as much work as it takes to wake a thread: with 15 us
-// per thread, 100 us of work are shared by at most six.
+// Returns how many threads are worth waking. The work of each thread takes at least about as long as waking it: with 15 us
+// per thread, at most six threads share 100 us of work.
 int worth_sharing(const Plan& plan, int threads) {
   if (threads == 1) return 1;
   const double work = nanoseconds(plan), least = kTuning.wake_ns / 2;
@@ -60,9 +60,9 @@ bool writes_past_caches(const Plan& plan, bool gathers) {
          estimated_bytes(plan) >= static_cast<double>(caches().last_level);
 }
 
-// Whether to split slices because their elements are a cache line or more apart. Each of those lines also holds elements of
-// neighboring slices, so it is better to walk all slices element by element, or by parts that fill a line of the dense
-// array. A gather keeps slices whole if all cache lines of a slice fit into the L2 cache.
+// Whether to split slices because their elements are a cache line or more apart. Each of these lines also contains elements
+// of neighboring slices, so it is faster to process all slices element by element, or in parts that fill a cache line of the
+// dense array. A gather keeps slices whole if all cache lines of a slice fit in the L2 cache.
 bool are_spread(const Plan& plan, bool gathers) {
   bool spread = plan.slice_rank > 0 && plan.loop_rank + plan.slice_rank <= kMaxRank &&
                 plan.positions >= kLimits.spread_positions;
@@ -74,21 +74,21 @@ bool are_spread(const Plan& plan, bool gathers) {
   return spread && !kept;
 }
 
-// How many elements of a spread slice fill a line of the dense array, or 0 if slices stay whole.
+// How many elements of a strided slice fill a cache line of the dense array, or 0 if slices stay whole.
 Size elements_of_line(const Plan& plan, bool gathers) {
   if (plan.slice_rank == 0 || !are_spread(plan, gathers)) return 0;
   const Dim& line = plan.slice[plan.slice_rank - 1];
   return line.dense == plan.width ? std::clamp<Size>(kLine / plan.width, 1, line.size) : 0;
 }
 
-// Whether prefetching speeds up gathers of slices of at most one line. Some processors look far enough ahead by themselves,
-// so the first plan that is large enough is timed both ways, and the answer holds for the whole process. With prefetching, a
-// gather of 2**20 floats from 64 MB is 1.6 times as fast on Intel's Ice Lake, and 0.8 times on AMD's Zen 4.
+// Whether prefetching speeds up gathers of slices of at most one line. Some processors prefetch far enough ahead without
+// help, so the first large plan is timed with and without prefetching, for the whole process. With prefetching, a gather of
+// 2**20 floats from 64 MB is 1.6 times as fast on Intel's Ice Lake, and 0.8 times on AMD's Zen 4.
 bool prefetching_pays(const Plan& plan) {
   static std::atomic<int> known{caches().prefetching_pays};
   if (const int pays = known.load(std::memory_order_relaxed); pays >= 0) return pays != 0;
-  // Ten samples, every other one with prefetching, read at most half of the positions: 2,048 each out of 40,960 or more. A
-  // plan with 20,000 positions would leave 1,000 for each sample, which is too short to be timed.
+  // Ten samples, every other one with prefetching, read at most half of the positions: 2,048 each out of 40,960 or more. With
+  // 20,000 positions, samples would have 1,000 each, which is too few to time.
   constexpr Size kSamples = 10, kMost = kTiny ? 2 : 2048;
   const Size tried = std::min(kMost, plan.positions / (2 * kSamples));
   if (plan.slice_rank > 0 || tried < kMost / 2) return true;
@@ -108,7 +108,7 @@ bool prefetching_pays(const Plan& plan) {
     taken[i % 2][i / 2] = Clock::now() - started;
   }
   for (auto& each : taken) std::sort(each, each + kSamples / 2);
-  const bool pays = taken[1][kSamples / 4] < taken[0][kSamples / 4] * 7 / 8;  // if in doubt, do not prefetch
+  const bool pays = taken[1][kSamples / 4] < taken[0][kSamples / 4] * 7 / 8;  // if the difference is small, do not prefetch
   known.store(pays, std::memory_order_relaxed);
   return pays;
 }
@@ -158,21 +158,21 @@ void split_positions(Schedule& schedule, const Plan& plan) {
 
 // Returns how many columns to pack into a panel, or 0. Packing pays off if each row is looked up about as often as packing
 // reads it, and if lookups would miss the cache: because the data is larger than half the last-level cache, or larger than
-// the second-level cache with rows that compete for the same cache sets.
+// the L2 cache with rows that compete for the same cache sets.
 Size packed_columns(const Plan& plan, const Dim& along, const Dim& across) {
   if (across.indexed != plan.width || along.indexed != 0) return 0;
   const Size rows = plan.column[0].extent, cache = caches().second_level;
   const bool same_sets = plan.column[0].stride % kLimits.same_sets == 0;
   if (rows * across.size * plan.width < (same_sets ? cache : caches().last_level / 2)) return 0;
   const bool fits = rows <= 2 * cache / kTuning.panel_bytes;  // half of a panel may be in the next level
-  // Tall panels are half as wide, to leave room in the cache for indices and results. Not for 8-byte elements: 16 doubles
-  // take 1.1 to 1.4 times as long as 32 on AMD's Zen 4, whereas 32 floats take no longer than 64.
+  // Tall panels are half as wide, to leave room in the cache for indices and results. Panels of 8-byte elements are not
+  // halved: 16 doubles take 1.1 to 1.4 times as long as 32 on AMD's Zen 4, whereas 32 floats take no longer than 64.
   const bool is_half = rows > cache / 2 / kTuning.panel_bytes && plan.width < 8;
   return along.size >= rows / 2 && fits ? kTuning.panel_bytes / (is_half ? 2 : 1) / plan.width : 0;
 }
 
-// Whether the dense array and the indices are stored in different orders, so that a walk along one of them would touch a new
-// line of the other for every element.
+// Whether the dense array and the indices are stored in different orders, so that a loop in the order of one would access a
+// new cache line of the other for every element.
 bool is_crossed(const Dim& along, const Dim& across) {
   return std::abs(across.index) >= kLine / 2 && std::abs(along.index) < kLine && std::abs(along.dense) >= kLine &&
          across.indexed != 0;
@@ -232,7 +232,7 @@ bool set_bands(Schedule& schedule, const Plan& plan, bool scatters) {
 }
 
 // Splits a loop dim whose steps write to separate parts of the destination. For example, 8 batches of 1 KB have room for 8 *
-// 1024 / 512 = 16 parts that are far enough apart, but no more parts than batches are used. Returns false if no dim fits.
+// 1024 / 512 = 16 parts that are far enough apart, but are split into at most 8 parts. Returns false if no dim fits.
 bool set_split_dim(Schedule& schedule, const Plan& plan) {
   for (int d = 0; d < plan.loop_rank; ++d) {
     const Dim& dim = plan.loop[d];
@@ -246,9 +246,9 @@ bool set_split_dim(Schedule& schedule, const Plan& plan) {
   return false;
 }
 
-// Chooses to find overwritten updates with bit maps, so that the last update of each slice can be written in any order. That
-// is not worthwhile for short slices, or if the maps are large compared with the updates or the cache. The time relative to
-// owners, on two threads of AMD's Zen 4, is 0.8 for rows of 1 KB, 0.95 for 64 bytes, and 1.1 or more below.
+// Decides whether to find overwritten updates with bit maps, so that the last update of each slice can be written in any
+// order. This does not pay off for short slices, or if the maps are large compared with the updates or the cache. The time
+// relative to owners, on two threads of AMD's Zen 4, is 0.8 for rows of 1 KB, 0.95 for 64 bytes, and 1.1 or more below.
 void set_marks(Schedule& schedule, const Plan& plan) {
   std::uint64_t strides = 0;
   for (int c = 0; c < plan.column_count; ++c) strides |= static_cast<std::uint64_t>(plan.column[c].stride);
@@ -278,9 +278,9 @@ bool order_loops(Plan& plan) {
   const IndexColumn& column = plan.column[0];
   const Size lines = column.extent * std::min(std::abs(column.stride), kLine) * plan.slice_elements();
   const bool column_is_cached = lines <= caches().second_level / 8;
-  // Votes on the order of two dims by their strides in one array. The longer stride belongs outside: strides of 8 and 4000
-  // vote -1, to swap. The vote is 0 if both strides leave the cache line or one is 0, because the order does not matter
-  // then.
+  // Votes on the order of two dims by their strides in one array. The longer stride belongs to the outer dim: strides of 8
+  // and 4000 vote -1, for a swap. The vote is 0 if both strides exceed a cache line or one stride is 0, because the order
+  // then does not matter.
   const auto compare = [](Size outer, Size inner) {
     outer = std::abs(outer);
     inner = std::abs(inner);
@@ -384,7 +384,7 @@ Schedule schedule_check(const Plan& plan, int threads) {
 }
 
 void set_borders(Partition& partition) {
-  // 2**32 divided by the golden ratio: samples at 0, 0.62, 0.24, 0.85, 0.47, ... of the positions, in step with no pattern.
+  // 2**32 divided by the golden ratio: samples at the fractions 0, 0.62, 0.24, 0.85, 0.47, ... match no regular pattern.
   constexpr std::uint32_t kSpread = 0x9E3779B1u;
   const auto count = static_cast<std::uint64_t>(partition.end - partition.begin);
   Size samples[kLimits.border_samples];
@@ -405,10 +405,10 @@ void set_borders(Partition& partition) {
       partition.border[owner] = 0;  // any borders will do
       continue;
     }
-    // A border lies before or after all samples of a line, whichever is closer to an equal share. For example, with two
+    // A border lies before or after all samples in a cache line, whichever divides them more equally. For example, with two
     // owners and samples in the lines 0 0 64 64 64 64 64 128, an equal share of 4 ends within line 64. The border 64 gives 2
-    // samples to the first owner, and 128 gives it 7, so the border is 64. At the end of a destination of almost 2**32
-    // bytes, the border after the last line would not be a narrow number; it is capped, and any further owners get nothing.
+    // samples to the first owner, and 128 gives it 7, so the border is 64. At the end of a destination of almost 2**32 bytes,
+    // the border after the last line would not be a narrow number; it is capped, and any further owners get nothing.
     const Size* const fair = samples + n * owner / partition.owners;
     const auto [from, to] = std::equal_range(samples, samples + n, *fair);
     const Size border = *fair + (fair - from > to - fair ? kLine : 0);

@@ -1,4 +1,4 @@
-// schedule.h - how a plan is carried out: in which order, by which loop, and on how many threads.
+// schedule.h - how a plan is executed: the order, the loop and the number of threads.
 #pragma once
 
 #include <limits>
@@ -9,7 +9,7 @@ namespace ndgather {
 
 const Caches& caches() noexcept;
 
-// How a plan is split into bands of columns, which are packed as panels or walked by tiles; see panels.h.
+// How a plan is divided into bands of columns, which are packed into panels or processed in tiles; see panels.h.
 struct Bands {
   Size count = 0;        // total number of bands, or 0 if the plan is not suitable
   Size per_plane = 0;    // bands for each step of the outer dims
@@ -19,7 +19,7 @@ struct Bands {
   Size buffer = 0;       // for panels: size of the copy, in bytes
 };
 
-// Recorded offsets that were checked. If they fit, they are stored as narrow numbers relative to the lowest one.
+// Checked offsets, recorded for later. If they fit, they are stored as narrow numbers relative to the lowest offset.
 struct Records {
   void* memory;
   bool narrow = false;
@@ -28,7 +28,7 @@ struct Records {
 };
 inline constexpr Narrow kNarrowOutside = std::numeric_limits<Narrow>::max();  // stands for kOutside
 
-// A range of updates whose destination is divided between owners; see scatter.h.
+// A range of updates whose destination is divided among owners; see scatter.h.
 struct Partition {
   Records offsets;  // for the positions [begin, end)
   Size begin, end;
@@ -53,7 +53,7 @@ struct OffsetRange {
     for (int c = 0; c < plan.column_count; ++c) reaches(plan.column[c].extent, plan.column[c].stride);
     for (int d = 0; d < plan.loop_rank; ++d) reaches(plan.loop[d].size, plan.loop[d].indexed);
   }
-  // Whether offsets relative to the lowest one fit the narrow type, and indices fit 32 bits.
+  // Whether offsets relative to the lowest offset fit in the narrow type, and indices fit in 32 bits.
   bool fits(const Plan& plan) const {
     const auto is_long = [](const IndexColumn& column) { return column.extent > INT32_MAX; };
     return highest - lowest < Size{kNarrowOutside} && std::none_of(plan.column, plan.column + plan.column_count, is_long);
@@ -101,7 +101,7 @@ struct Schedule {
 // Restricts a plan to one of the parts of every slice.
 void keep_part(Plan& plan, const Schedule& schedule, Size number);
 
-// Chooses the order in which the dims of a simplified plan are walked.
+// Chooses the order of the dims of a simplified plan.
 void arrange(Plan& plan, bool gathers);
 
 // Return the schedule of an arranged plan.
@@ -109,7 +109,7 @@ Schedule schedule_gather(const Plan& plan, int threads);
 Schedule schedule_scatter(const Plan& plan, bool assigns, int threads);
 Schedule schedule_check(const Plan& plan, int threads);
 
-// Whether a simplified plan is so small that choosing a schedule would take longer than it saves.
+// Whether a simplified plan is so small that a better schedule would save less time than choosing it takes.
 inline bool is_small(const Plan& plan) {
   const bool few = plan.positions <= kTuning.small_positions ||
                    (plan.positions <= 8 * kTuning.small_positions && plan.reach() <= caches().second_level);
@@ -119,7 +119,7 @@ inline bool is_small(const Plan& plan) {
 // Reorders the loop dims to match the memory order of the arrays, if the plan allows it. Returns true if the order changed.
 bool order_loops(Plan& plan);
 
-// Sets the borders so that each owner has about the same number of recorded offsets.
+// Sets the borders such that each owner has about the same number of recorded offsets.
 void set_borders(Partition& partition);
 
 // Estimates the time that a plan takes on one thread.

@@ -51,13 +51,13 @@ struct Job {
   }
 };
 
-// How long threads spin before they sleep, so that the next call may find them awake. Waking a thread takes 5 to 50 us.
+// How long threads spin before they sleep. A call that comes soon after finds them awake. Waking a thread takes 5 to 50 us.
 constexpr auto kSpin = std::chrono::microseconds(50);
 
-// If other programs or spinning threads of other libraries use the processors, a worker may be interrupted in the middle of
-// a task, which no other thread can finish. For example, the caller waits 1.5 ms after 2 ms of its own work. If its previous
-// long wait began less than 40 * 1.5 = 60 ms earlier, calls use one thread for the next 60 ms, so that waiting takes a
-// fortieth of the time. A single long wait has no effect, because the first access to memory can delay a worker as well.
+// If other programs, or spinning threads of other libraries, use the processors, a worker may be interrupted in the middle of
+// a task, and no other thread can finish that task. For example, the caller waits 1.5 ms after 2 ms of its own work. If its
+// previous long wait began less than 40 * 1.5 = 60 ms earlier, calls use one thread for the next 60 ms, so that waiting takes
+// a fortieth of the time. A single long wait has no effect, because the first access to memory can delay a worker as well.
 constexpr int kAlone = 40;
 constexpr auto kMostAlone = std::chrono::milliseconds(200);
 
@@ -95,8 +95,8 @@ bool spin_until(Condition holds) noexcept {
   return false;
 }
 
-// The processors that a sleeping worker may wake up on. Linux often wakes a worker on the caller's processor, even if others
-// are idle, and there it waits for the caller. So the caller removes its processor from the worker's mask, and the worker
+// The processors that a sleeping worker may wake up on. Linux often wakes a worker on the caller's processor, where it waits
+// for the caller, even if others are idle. So the caller removes its processor from the worker's mask, and the worker
 // restores the mask once it runs: with four processors and the caller on number 1, the mask 1111 is 1101 in the meantime.
 class WakingMask {
  public:
@@ -132,7 +132,7 @@ class WakingMask {
 // Never destroyed, because its threads may sleep until the process exits.
 class Team {
  public:
-  // Takes the team for one call; false if another call has it.
+  // Reserves the team for one call; returns false if another call is using it.
   bool take() noexcept { return !busy_.test_and_set(std::memory_order_acquire); }
   void release() noexcept { busy_.clear(std::memory_order_release); }
 
@@ -167,7 +167,7 @@ class Team {
       done_.wait(lock, done);
     }
     const auto waited = Clock::now() - begin;
-    // On idle processors, workers finish within the time of one task.
+    // If processors are idle, workers finish within the time of one task.
     if (waited < std::max<Clock::duration>(std::chrono::nanoseconds(kLimits.longest_wait), (begin - started) / 2)) return;
     const auto alone = std::min<Clock::duration>(kAlone * waited, kMostAlone);
     const auto last_wait = std::exchange(last_wait_, begin);
@@ -193,7 +193,8 @@ class Team {
   using Called = std::array<Helper*, 2>;  // unused entries are null
 
   // Takes up to two sleeping threads, each of which wakes up to two others, so that the caller soon begins its own work. To
-  // wake seven threads, the caller wakes 2, these wake 4, and those wake 1. The caller must hold the lock.
+  // wake seven threads, the caller wakes two, these wake four, and one of the four wakes the last. The caller must hold the
+  // lock.
   Called call_some() noexcept {
     Called called{};
     for (Helper*& each : called) {
@@ -216,7 +217,7 @@ class Team {
     try {
       for (; started_ < count; ++started_) std::thread([this] { live(); }).detach();
     } catch (const std::exception&) {
-      // No more threads are available. The existing ones do the work.
+      // The system has no more threads. The existing threads do the work.
     }
   }
 
@@ -272,8 +273,7 @@ class Team {
 std::atomic<int> thread_count{1};
 std::atomic<int> fork_count{0};  // how often this process and its ancestors were forked
 
-// Never destroyed. A forked child has none of the threads and maybe locks that they held, so a new team replaces the old
-// one.
+// Never destroyed. A forked child has no threads, and possibly locks that they held, so a new team replaces the old one.
 alignas(Team) unsigned char team_bytes[sizeof(Team)];
 
 Team& team() noexcept {

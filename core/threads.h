@@ -19,22 +19,22 @@ namespace ndgather {
 int threads() noexcept;
 void set_threads(int count) noexcept;
 
-// Returns how many threads a call may use now. This is 1 for a while after callers had to wait for an interrupted thread.
+// Returns how many threads a call may use now. For a while after callers had to wait for an interrupted thread, this is 1.
 int usable_threads() noexcept;
 
 // Creates the team and its fork handlers, before the first call.
 void prepare_threads() noexcept;
 
-// Returns a number that is different in a forked child, which has none of the threads and unfinished tasks.
+// Returns a number that differs in a forked child, where the threads and unfinished tasks do not exist.
 int forks() noexcept;
 
 // Whether threads are still awake because a call was shared a moment ago.
 bool threads_are_awake() noexcept;
 
-// Lets a long call stop early. Its output is then discarded.
+// Allows a long call to stop early. The caller then discards its output.
 class Stop {
  public:
-  // `ask` returns whether to stop. The thread that creates this object calls it once `first` has passed, and then
+  // `ask` returns whether to stop. The thread that creates this object calls it for the first time after `first`, and then
   // repeatedly.
   Stop(bool (*ask)(void* context) noexcept, void* context,
        std::chrono::milliseconds first = std::chrono::milliseconds(5)) noexcept
@@ -65,9 +65,9 @@ class Stop {
 };
 
 // Calls work(worker, task) for every task in [0, tasks), on the caller's thread (worker 0) and at most workers - 1 others.
-// Returns when all tasks are done, or when `stop` (if not null) is reached and all started tasks are done. If the team is
-// busy with another call, the caller does all tasks. Each worker begins with a range of its own, so that successive calls
-// find the same data in its caches, and then helps with the other ranges.
+// Returns after all tasks are done or, if `stop` is not null and requests it, after all started tasks are done. If the team
+// is busy with another call, the caller does all tasks. Each worker first executes its own range of tasks, so that its caches
+// hold the same data in successive calls, and then tasks of other ranges.
 using Task = void (*)(void* context, int worker, Size task) noexcept;
 void share(int workers, Size tasks, Stop* stop, Task run, void* context) noexcept;
 

@@ -1,5 +1,5 @@
-// tuning.h - all thresholds at which the core changes its behavior. A build for tests makes them so small that arrays of a
-// few hundred bytes cross every one (`make check-borders`).
+// tuning.h - all thresholds at which the core changes its behavior. `make check-borders` tests a build in which they are so
+// small that arrays of a few hundred bytes cross all of them.
 #pragma once
 
 #include "plan.h"
@@ -8,7 +8,7 @@ namespace ndgather {
 
 inline constexpr Size kLine = 64;  // bytes of a cache line
 
-// Thresholds that were measured; docs/design.md describes how.
+// Measured thresholds; see docs/design.md.
 struct Tuning {
   Size small_positions = 128;          // calls of up to this size need no schedule (8 times as many if data is cached)
   Size block_bytes = Size{1} << 14;    // a block of slices and its result stay in the first-level cache
@@ -24,8 +24,8 @@ struct Tuning {
   Size tasks_each = 16;                // tasks per thread, so that other threads can take over from a delayed one
 };
 
-// Cache sizes in bytes. The defaults are used if the system does not report them. Tests set all three values with the
-// environment variable NDGATHER_CACHES, for example to 4096,16384,1, to test the paths of other processors.
+// Cache sizes in bytes. The defaults are used if the system reports no sizes. Tests set all three values with the environment
+// variable NDGATHER_CACHES, for example to 4096,16384,1, to test the paths of other processors.
 struct Caches {
   Size second_level = Size{1} << 20;  // per core
   Size last_level = Size{1} << 25;    // shared

@@ -1,5 +1,5 @@
-// walk.h - the loop behind every gather and scatter except those of panels.h. It computes a block of checked offsets,
-// prefetches the slices at these offsets while it uses the previous block, and so on.
+// walk.h - the loop behind every gather and scatter except those of panels.h. It computes a block of checked offsets and
+// prefetches their slices, then processes the previous block while the slices arrive.
 #pragma once
 
 #include "loops.h"
@@ -7,7 +7,7 @@
 
 namespace ndgather::NDGATHER_ISA {
 
-// The current position of a walk.
+// The current position of a loop over a plan.
 struct Cursor {
   const Plan& plan;
   const char* index;  // the index tuple of the next position
@@ -28,7 +28,7 @@ struct Cursor {
     left = plan.inner().size - coordinate[plan.loop_rank - 1];
   }
 
-  // Steps over n <= left positions, and to the next run at the end of the innermost dim.
+  // Advances by n <= left positions, and to the next run at the end of the innermost dim.
   void advance(Size n) noexcept {
     move(plan.inner(), n);
     left -= n;
@@ -59,8 +59,8 @@ template <bool Write = false>
   prefetch<Write>(at + bytes - 1);
 }
 
-// What is computed once per walk: the loop that computes offsets, and the base of each position of a block. If all runs read
-// the same indices, for example to select columns of a table, these are checked once and added to the bases.
+// Values computed once per loop over a plan: the function that computes offsets, and the base of each position of a block. If
+// all runs read the same indices, for example to select columns of a table, these are checked once and added to the bases.
 template <class Out = Size>
 struct Walk {
   const Plan& plan;
@@ -78,8 +78,8 @@ struct Walk {
     const Dim& inner = plan.inner();
     const Joined& joined = plan.joined;
     const Size step = joined.run > 0 ? joined.step : inner.indexed;
-    // A block may begin anywhere in a run, so there is one run of bases more than a block needs. With runs of 3 positions, a
-    // step of 8 and a next_run of 100, the bases are 0 8 16 | 100 108 116 | 200 ..., and a block may begin at 8.
+    // Blocks may begin anywhere in a run, so `bases` has one more run than a block needs. With runs of 3 positions, a step of
+    // 8 and a next_run of 100, the bases are 0 8 16 | 100 108 116 | 200 ..., and a block may begin at 8.
     const Size count = offsets.affine ? 0 : joined.run + std::min(inner.size, kLimits.block);
     const Size first_run = joined.run > 0 ? joined.run : count;
     for (Size i = 0; i < first_run; ++i) bases[i] = i * step;
@@ -145,7 +145,7 @@ struct BlockOf {
 using Block = BlockOf<Size>;
 
 // Fills a block with up to `want` positions, across runs if the dense array is linear, and otherwise up to the end of a run.
-// After the `last` block the cursor need not advance. Not inlined, which would make small calls 10 % slower.
+// After the `last` block the cursor need not advance. Not inlined, because inlining makes small calls 10 % slower.
 template <class At>
 [[gnu::noinline]] void fill_block(BlockOf<At>& block, Cursor& cursor, const Walk<At>& walk, Size want,
                                   bool last = false) noexcept {
@@ -161,8 +161,8 @@ template <class At>
   } while (block.n < want && walk.plan.dense_linear);
 }
 
-// Prefetches the slices of a block, or the beginning of long slices, which the hardware prefetches by itself. Elements lie
-// in one cache line, but other slices may cross into a second line however short they are.
+// Prefetches the slices of a block, or the beginning of long slices, which the hardware prefetches by itself. An element lies
+// in one cache line, but any other slice may extend into a second line, however short it is.
 template <bool Write>
 struct PrefetchBlock {
   const Plan& plan;
@@ -179,8 +179,8 @@ struct PrefetchBlock {
   }
 };
 
-// Calls fill(block), which returns whether the block may be used, and use(block) in turn until a block is empty. If `ahead`,
-// each block is filled and prefetched before the previous block is used.
+// Alternates between fill(block), which returns whether the block may be used, and use(block), until a block is empty. If
+// `ahead`, each block is filled and prefetched before the previous block is used.
 template <class B, class Fill, class Prefetch, class Use>
 bool each_block(bool ahead, Fill fill, Prefetch prefetch_block, Use use) noexcept {
   B blocks[2];
@@ -203,8 +203,8 @@ bool each_block(bool ahead, Fill fill, Prefetch prefetch_block, Use use) noexcep
   return true;
 }
 
-// Returns the positions in a block. Blocks of large slices have fewer positions, so that they fit the first-level cache: 16
-// KB hold 16 slices of 1 KB. Blocks that are prefetched are short, so that one is moved while the next one arrives.
+// Returns the positions in a block. Blocks of large slices have fewer positions, so that they fit in the L1 cache: 16 KB hold
+// 16 slices of 1 KB. Prefetched blocks are short, so that one block is moved while the next one arrives.
 inline Size block_size(const Plan& plan, const Schedule& schedule, bool affine = false) noexcept {
   constexpr Size kLines = 8;
   const bool fewer = schedule.prefetch_rows && schedule.prefetch_indices && plan.width < kLine;
@@ -222,7 +222,7 @@ template <class B, bool Write, class Use>
 bool walk_blocks(const Plan& plan, const Schedule& schedule, Size begin, Size end, const Use& use) noexcept {
   const Walk<typename B::Offset> walk(plan, schedule);
   const Size most = block_size(plan, schedule, walk.offsets.affine);
-  // Memory-mapped pages may be read slowly from disk. A first block with few positions reveals that soon.
+  // Memory-mapped pages may be read slowly from disk. A short first block detects this early.
   Size wanted = plan.stop != nullptr && plan.reach() > kLimits.unsure_bytes ? std::min(most, kLimits.first_block) : most;
   Cursor cursor(plan, begin);
   Stop::Pace pace;

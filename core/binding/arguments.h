@@ -11,7 +11,7 @@ namespace ndgather {
 inline constexpr const char* kKindNames[] = {"gather_nd",  "gather_elements",  "gather",
                                              "scatter_nd", "scatter_elements", "gather_windows"};
 
-// The arguments of a call. All kinds have the same ones and ignore those that do not apply.
+// The arguments of a call. All operators have the same arguments and ignore those that do not apply.
 enum Argument : int {
   // clang-format off
   kData, kIndices, kUpdates, kAxis, kBatchDims, kReduction, kMode, kFillValue, kUseInitVal, kOut,
@@ -44,11 +44,11 @@ struct Names {
 };
 extern Names kind_names, argument_names, gather_mode_names, scatter_mode_names, reduction_names, rule_names;
 
-// Creates the tuples of names and the type of arguments, once per process. Like all functions here that return bool, it
-// returns false with a Python exception set if it fails, unless stated otherwise.
+// Creates the tuples of names and the type of arguments, once per process. Unless stated otherwise, functions here that
+// return bool return false with a Python exception set if they fail.
 bool make_names();
 
-// The kind and the arguments of a call, borrowed from a Python object of type `_core.Arguments`.
+// The operator and the arguments of a call, borrowed from a Python object of type `_core.Arguments`.
 struct Given {
   Kind kind;
   PyObject* each[kArgumentCount];
@@ -68,7 +68,7 @@ inline PyObject* do_not_fit(const char* what = "arguments") { return PyErr_Forma
 // Returns the position of a string among names, or -1.
 int position_among(PyObject* object, const Names& names);
 
-// Reads an integer option, or refuses another object by Rule::option_type and the number of the argument.
+// Reads an integer option. Other objects are refused by Rule::option_type with the number of the argument.
 Refusal read_integer(PyObject* object, Argument which, Size& value);
 
 Refusal read_mode(PyObject* object, Kind kind, Mode& mode);

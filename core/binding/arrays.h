@@ -17,8 +17,8 @@ struct Extent {
 
 inline constexpr char kBfloat = 'B';  // NumPy has no letter for this kind
 
-// A view of an array of NumPy or of another library. It has its own copy of the shape and strides, because other threads may
-// change the shape of an array while the GIL is released, and finalizers may change it while the result is allocated.
+// A view of an array of NumPy or of another library. It copies the shape and strides: other threads may change the shape of
+// an array while the GIL is released, and finalizers may change it while the result is allocated.
 class View {
  public:
   View() = default;
@@ -31,7 +31,7 @@ class View {
   PyArrayObject* numpy() const { return numpy_; }  // null for arrays of other libraries
   dlpack::DataType type() const { return type_; }  // element type, for arrays of other libraries
 
-  // Returns NumPy's letter for the kind of number, kBfloat, or 0 for elements that are not numbers in native byte order.
+  // Returns NumPy's letter for the kind of number, or kBfloat. Returns 0 if elements are not numbers in native byte order.
   char kind() const;
   bool has_type_of(const View& other) const;
   const Array& array() const { return array_; }
@@ -42,7 +42,7 @@ class View {
   Extent extent() const;
   PyObject* shape_tuple() const;  // () for an empty view
 
-  // Refuses an `out` of another shape, one that is read-only, or one whose elements share memory.
+  // Refuses `out` if its shape differs, if it is read-only, or if its elements share memory.
   Refusal refuse_as_out(const Shape& shape, bool is_writeable) const;
 
  private:
@@ -62,14 +62,14 @@ PyObject* shape_tuple(const Size* shape, Size rank);
 // Whether an object is a contiguous 1-d array with this NumPy type number.
 bool is_vector(PyObject* object, int type);
 
-// Makes an uninitialized array with the dtype of `like`. Large arrays use reusable memory.
+// Allocates an uninitialized array with the dtype of `like`. Large arrays use reusable memory.
 Refusal make_array(PyArrayObject* like, const Shape& shape, PyArrayObject*& made);
 
-// Makes an array from a plain number, or from nested lists and tuples of numbers. Refused by Rule::fallback if Python must
+// Converts a plain number, or nested lists and tuples of numbers, to an array. Refused by Rule::fallback if Python must
 // convert them. The caller must release `made` in any case.
 Refusal make_array_of_lists(PyObject* lists, PyArrayObject*& made);
 
-// Converts an array of make_array_of_lists to the dtype of `like`. Refused by Rule::fallback if that cannot hold a number.
+// Converts an array of make_array_of_lists to the dtype of `like`. Refused by Rule::fallback if a number does not fit.
 Refusal convert_numbers(PyArrayObject*& numbers, const View& like);
 
 // Computes the size of a result in bytes, or of one element if the result is empty. Returns false if the size does not fit.

@@ -1,4 +1,4 @@
-// call.cpp - see call.h. A call reads its arguments, allocates the result, makes a plan and carries it out.
+// call.cpp - see call.h. A call reads its arguments, makes a plan, allocates the result and executes the plan.
 #include "call.h"
 
 #include <algorithm>
@@ -158,7 +158,7 @@ Refusal Call::read_arguments() {
   }
   if (auto refusal = read_index_type(indices_, plan_.index_type)) return refusal;
   plan_.element = plan_.width = data_.element();
-  // NumPy moves other elements that contain references, and elements without bytes.
+  // Other elements that contain references, and elements of zero bytes, are moved by NumPy.
   references_ = references_ && plan_.mode != Mode::fill;
   if (data_.numpy() != nullptr && ((PyDataType_REFCHK(PyArray_DESCR(data_.numpy())) && !references_) || plan_.element == 0)) {
     return {Rule::fallback};
@@ -252,8 +252,8 @@ Refusal Call::view_out(const Shape& shape) {
   return {};
 }
 
-// Keeps the memory of other libraries' arrays. Calls into these libraries, and finalizers, may have run arbitrary code. If
-// an array no longer matches its view, Python carries out the call. Arrays are exported if the GIL may be released.
+// Keeps the memory of other libraries' arrays. Calls into these libraries, and finalizers, may have run arbitrary code. If an
+// array no longer matches its view, the call is left to Python. Arrays are exported if the GIL may be released.
 Refusal Call::hold() {
   constexpr double kMany = 1'000;  // elements and index values
   const auto count = [](const Size* shape, int rank) {
@@ -358,7 +358,7 @@ Refusal Call::check_first() {
   return {};
 }
 
-// Finds and counts the out-of-bounds entries after a loop has met one.
+// Finds and counts the out-of-bounds entries after a loop has stopped at one.
 Refusal Call::first_bad() {
   const Refusal refusal = check_all();
   return refusal ? refusal : Refusal{Rule::indices_changed};

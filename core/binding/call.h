@@ -1,4 +1,4 @@
-// call.h - carrying out a call from Python: from its arguments to its result or a refusal.
+// call.h - executing a call from Python, which returns a result or a refusal.
 #pragma once
 
 #include "arguments.h"
@@ -6,26 +6,26 @@
 
 namespace ndgather {
 
-// Carries out a call with kArgumentCount arguments. Returns the result, a refusal, or null with an exception set.
+// Executes a call with kArgumentCount arguments. Returns the result, a refusal, or null with an exception set.
 PyObject* run(Kind kind, PyObject* const* given);
 
 // Creates the type of refusals, once per process. Returns false with a Python exception set if it fails.
 bool make_refusal_type();
 extern PyTypeObject* refusal_type;
 
-// Makes a Python object of type `_core.Refusal`: the rule, its facts, and the shapes of data, indices, selected slices and
-// updates. Takes ownership of `facts`. If it is null, so is the result.
+// Creates a Python object of type `_core.Refusal`: the rule, its facts, and the shapes of data, indices, selected slices and
+// updates. Takes ownership of `facts`. Returns null if `facts` is null.
 PyObject* refused(const Refusal& refusal, PyObject* facts, const Array& data, const Array& indices, const Shape& slices,
                   const Array& updates);
 
 // Returns the two facts of a refusal, which are numbers whose meaning depends on the rule, as a tuple.
 PyObject* facts_of(const Refusal& refusal);
 
-// Makes a refusal that leaves a call to Python, whatever its arguments are.
+// Creates a refusal by Rule::fallback, which leaves a call to Python.
 PyObject* refused_for_python();
 
-// A call on arrays of NumPy, or of libraries that exchange arrays in C. The result belongs to the library of `data`. It is
-// refused by Rule::fallback if an argument is something else or more than plain memory.
+// A call on arrays of NumPy, or of libraries that exchange arrays in C. The result belongs to the library of `data`. Other
+// arguments, and arrays that are more than plain memory, are refused by Rule::fallback.
 class Call {
  public:
   Call(Kind kind, PyObject* const* given) : kind_(kind), given_(given) {}
@@ -72,7 +72,7 @@ class Call {
   Refusal deliver();
   PyObject* bad_entry() const;
 
-  bool references_ = false;  // a gather of objects keeps the GIL, so that no object dies before its reference is counted
+  bool references_ = false;  // a gather of objects keeps the GIL, so that no object is freed before it is counted
   Reduction reduction_ = Reduction::none;
   ElementType type_ = ElementType::opaque;
   bool in_place_ = false;  // whether a scatter writes to `data` itself

@@ -1,4 +1,4 @@
-// fast_call.cpp - the public functions, which run without a Python frame, because a frame takes as long as a small gather.
+// fast_call.cpp - the public functions. They run without a Python frame, which would take as long as a small gather.
 #include <algorithm>
 #include <utility>
 

@@ -1,4 +1,4 @@
-// gil.h - releasing the GIL during long work, and handling signals in the meantime.
+// gil.h - releasing the GIL during long work, and handling signals meanwhile.
 #pragma once
 
 #include <thread>
@@ -33,8 +33,8 @@ class GilRelease {
   Stop stop_{must_stop, this};
 };
 
-// Does work that may wait for the GIL. When the interpreter exits, Python 3.13 and earlier unwind daemon threads that wait
-// for the GIL, and their destructors would then release Python objects without the GIL. So it sleeps, as in Python 3.14.
+// Runs work that may wait for the GIL. When the interpreter exits, Python 3.13 and earlier unwind daemon threads that wait
+// for the GIL, and destructors would release Python objects without the GIL. Therefore they sleep here, as in Python 3.14.
 template <class Work>
 auto or_sleep(Work work) {
   try {
@@ -44,7 +44,7 @@ auto or_sleep(Work work) {
   }
 }
 
-// Finds Python's main thread, because only its calls handle signals. Returns false with a Python exception set if it fails.
+// Finds Python's main thread, the only thread that handles signals. Returns false with a Python exception set if it fails.
 bool find_main_thread();
 
 // Repeats a call in a forked child. A signal handler may fork in the middle of a call. The child has lost the other threads
@@ -59,7 +59,7 @@ PyObject* begun_anew_in_a_child(Attempt attempt) {
   }
 }
 
-// Does `work`, which is estimated to take `nanoseconds`. The GIL is released from the start if the estimate is long enough,
+// Runs `work`, which is estimated to take `nanoseconds`. The GIL is released from the start if the estimate is long enough,
 // and otherwise after 5 ms; work below 1 us never releases it. Returns true if a signal handler raised an exception, or if
 // this is a child that it forked: the output of the work is then meaningless.
 template <class Work>

@@ -122,7 +122,7 @@ bool is_sound(const Attributes& call, ffi::Span<const std::int64_t> window, cons
          (call.fill.size() == 0 || call.fill.size() == ffi::ByteWidth(data.element_type()));
 }
 
-// Carries out a call. For a scatter, `rest` contains the updates and, for some element types, a table of results.
+// Executes a call. For a scatter, `rest` contains the updates and, for some element types, a table of results.
 ffi::Error carry_out(Attributes call, ffi::Span<const std::int64_t> window, const ffi::AnyBuffer& given_data,
                      const ffi::AnyBuffer& given_indices, const ffi::RemainingArgs& rest, const ffi::AnyBuffer& result) {
   const bool scatter = scatters(call.kind);

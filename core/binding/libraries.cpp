@@ -14,7 +14,7 @@ namespace {
 
 using dlpack::DataType;
 
-// Clears the error of a foreign function and falls back to Python, unless it is a MemoryError or must end the call.
+// Clears the error of another library's function and falls back to Python, unless it is a MemoryError or must end the call.
 Refusal forget_error() {
   if (PyErr_Occurred() != nullptr &&
       (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError))) {
@@ -28,7 +28,7 @@ bool is_integer(DataType type) { return type.code == dlpack::kInt || type.code =
 
 PyObject* dtype_name;  // the attribute name "dtype"
 
-// Refuses if the answer is true or unknown.
+// Refuses the call if the answer is true or unknown.
 Refusal refuse_if(PyObject* answer) {
   if (answer == nullptr) return forget_error();
   const int truth = PyObject_IsTrue(answer);
@@ -36,7 +36,7 @@ Refusal refuse_if(PyObject* answer) {
   return truth == 0 ? Refusal{} : forget_error();
 }
 
-// Only ever grows, so that it can be read without a lock.
+// Entries are never removed, so the list can be read without a lock.
 constexpr int kMostLibraries = 64;
 Library libraries[kMostLibraries];
 std::atomic<int> library_count;
@@ -78,7 +78,7 @@ Refusal Library::refuse_transforms() const {
   return {};
 }
 
-// Libraries may describe integers of less than a byte as 8-bit integers. The dtype attribute tells them apart.
+// Libraries may describe integers of less than a byte as 8-bit integers. The dtype attribute distinguishes them.
 Refusal Library::refuse_parts_of_bytes(PyObject* of, DataType type) const {
   if (bytes == Py_None || !is_integer(type) || type.bits != 8) return {};
   PyObject* const dtype = PyObject_GetAttr(of, dtype_name);

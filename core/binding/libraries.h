@@ -1,11 +1,11 @@
-// libraries.h - arrays of other libraries in CPU memory, which are exchanged in C with DLPack.
+// libraries.h - arrays of other libraries in CPU memory, exchanged through the C interface of DLPack.
 #pragma once
 
 #include "arrays.h"
 
 namespace ndgather {
 
-// An array type, and the checks that are needed before its arrays can be treated as plain memory. Never released.
+// An array type, and the checks required before its arrays can be treated as plain memory. Never released.
 struct Library {
   PyTypeObject* type;
   const dlpack::Table* table;

@@ -14,7 +14,7 @@ namespace {
 
 using namespace ndgather;
 
-// Carries out a call given as `_core.Arguments`. Arrays that follow replace its first arguments.
+// Executes a call given as `_core.Arguments`. Further arrays replace its first arguments.
 PyObject* run_arguments(PyObject*, PyObject* const* args, Py_ssize_t count) {
   Given given;
   if (count < 1 || count > 1 + kAxis) return do_not_fit();
@@ -126,7 +126,7 @@ int execute(PyObject* module) {
     PyErr_SetString(PyExc_ImportError, "ndgather: another interpreter of this process has loaded it (allowed: one)");
     return -1;
   }
-  // Done once per process. If the module is imported again, both imports share these objects.
+  // Runs once per process. If the module is imported again, both imports share these objects.
   if (rule_names.tuple == nullptr) {
     if (!make_memory_handler() || !make_names() || !make_refusal_type() || !find_main_thread()) return -1;
     loops();  // detects the instruction set

@@ -9,7 +9,7 @@
 namespace ndgather {
 namespace {
 
-// Plans a move: the slice of both arrays, and the dims that places and positions refer to.
+// Plans a move: sets the slices of both arrays, and the dims that places and positions refer to.
 bool plan_move(PointMove& move, const Array& chunk, const Array& dense, PyObject* bits, Size element) {
   move.chunk_rank = static_cast<int>(PyTuple_Size(bits));
   const int slices = chunk.rank - move.chunk_rank, positions = dense.rank - slices;
