@@ -1,4 +1,4 @@
-"""Gathers and scatters of arrays stored in chunks; each touched chunk is read once."""
+"""Gather from and scatter into chunked arrays, reading each touched chunk only once."""
 
 from ndgather.stored.cache import CachedArray, CacheInfo, ChunkCache, cached
 from ndgather.stored.chunks import missing_chunks

@@ -1,9 +1,8 @@
-"""Gathers and scatters of stored arrays.
+"""Gather from and scatter into stored arrays.
 
 Each touched chunk is read once. In a scatter, a single worker applies all updates of a chunk in C
-order and replaces the chunk, so the result has the same bits for any number of workers. The workers
-of an executor read and update chunks, but this process writes them, because an executor may run a
-task twice.
+order, so the result is bitwise identical for any number of workers. The workers of an executor read
+and update chunks, but only this process writes chunks, because an executor may run a task twice.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ from ndgather.stored.plan import (
 )
 from ndgather.stored.walk import walk, write
 
-_MOST_SHOWN = 20  # chunks listed in an error message
+_MOST_SHOWN = 20  # maximum number of chunks listed in an error message
 
 
 def gather_or_scatter(
     call: Call, stored: type, reader: Callable[[Any], Reader], writer: Callable[[Any], Writer]
 ) -> Any:
-    """Run a call with arrays of the type `stored`; other arguments are read completely."""
+    """Run a call on data of type `stored`; stored indices and updates are read completely."""
     caller = call.caller
     plain: dict[str, Any] = {}
     names = {"data": "data", "indices": call.indices_name, "updates": call.updates_name}
@@ -77,7 +76,7 @@ def gather_or_scatter(
 
 
 def gather(call: Call, reader: Reader, plans: list[StoredPlan] | None = None) -> Array:
-    """Gather from the array of `reader`; gathers of tuples in mode "raise" may share `plans`."""
+    """Gather from a stored array; calls of `gather_nd` in mode "raise" can share `plans`."""
     grid = reader.grid
     call = with_data(call, grid, reader.dtype)
     plan = make_plan(call, grid) if plans is None else shared_plan(call, grid, plans)
@@ -85,7 +84,7 @@ def gather(call: Call, reader: Reader, plans: list[StoredPlan] | None = None) ->
     out = provide_out(call, plan.dense_shape)
     dense = plan.axes.dense_view(out)
     if plan.points.outside or (call.kind.windows and call.fills):
-        # Points in bounds are overwritten later.
+        # In-bounds elements are overwritten when their chunks are read.
         value = np.zeros((), reader.dtype) if call.fill_value is None else call.fill_value
         with_padding(out)[...] = with_padding(value)
 
@@ -106,7 +105,7 @@ def _note(call: Call, count: int, reader: Reader, done: str) -> None:
 
 
 def provide_out(call: Call, shape: tuple[int, ...]) -> Array:
-    """Return the array for the result: the checked `out` of the caller or a new array."""
+    """Check and return `out`, or return a new array for the result if `out` is None."""
     if call.out is None:
         try:
             return np.empty(shape, call.data.dtype)
@@ -123,9 +122,9 @@ def provide_out(call: Call, shape: tuple[int, ...]) -> Array:
 class _GatherJob:
     chunk: Chunk
     copies: Sequence[ChunkCopy]
-    dense: Array  # the axes of the positions come first
-    rank: int  # the number of these axes
-    positions: list[Array]  # an array for each copy, once `send` was called
+    dense: Array  # the result, whose first `rank` axes are the axes of the positions
+    rank: int
+    positions: list[Array]  # contains an array for each copy after `send` was called
     is_read: bool = True
 
     def use(self, values: Array) -> None:
@@ -146,17 +145,17 @@ class _GatherJob:
         for copy, positions, values in zip(self.copies, self.positions, result, strict=True):
             if len(values) != len(positions):
                 raise ValueError(f"{len(values)} values for {len(positions)} points")
-            # Pickling may have converted them to native byte order.
+            # Pickling may have converted the values to native byte order.
             write_at(positions, self.dense[copy.part], values.astype(self.dense.dtype, copy=False))
 
 
 def values_at(sources: Sequence[PointsOfChunk], values: Array) -> list[Array]:
-    """Return the values of a chunk at some points; executors run this."""
+    """Return the elements of a chunk at the points of each source."""
     return [read_at(source, source.view(values)) for source in sources]
 
 
 def scatter(call: Call, writer: Writer) -> Any:
-    """Scatter into the array of `writer`; all arguments are checked before a chunk is read."""
+    """Check all arguments of a scatter, and then apply it to the array of `writer`."""
     plan, updates = _checked_scatter(call, writer)
     written: list[Chunk] = []
     opened = open_journal()
@@ -196,7 +195,7 @@ def scatter(call: Call, writer: Writer) -> Any:
 
 
 def _checked_scatter(call: Call, writer: Writer) -> tuple[StoredPlan, Array]:
-    """Return the plan of a call and its updates, which have the axes of the positions first."""
+    """Check a scatter; return its plan and its updates with the axes of the positions first."""
     if not writer.writeable:
         raise messages.out_read_only(call.caller)
     if loss := getattr(writer, "loss", ""):
@@ -227,20 +226,20 @@ def _overwrites(plan: StoredPlan, step: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ChunkUpdate:
-    """The updates of a chunk; `compact` returns a copy to send to an executor."""
+    """All updates of a single chunk."""
 
     axes: Axes
     points: Points
     runs: Runs
-    updates: Array  # the axes of the positions come first
+    updates: Array  # its leading axes are the axes of the positions
     reduction: str
     use_init_val: bool
 
     def apply(self, values: Array) -> Array:
-        """Return the updated values of the chunk; they are updated in place if possible."""
+        """Apply the updates to the values of the chunk, in place if possible."""
         if not values.flags.writeable:
             values = values.copy()
-        if not reductions.has_start(self, values.dtype):  # the first update is the start value
+        if not reductions.has_start(self, values.dtype):  # the first update initializes the element
             offsets = self.points.of_runs(self.runs)[0]
             first = np.unique(offsets, return_index=True)[1]
             values = replace(self.compact(first), reduction="none").apply(values)
@@ -265,7 +264,7 @@ class ChunkUpdate:
         return values if values.flags.c_contiguous and values.base is None else values.copy()
 
     def compact(self, some: Any = ...) -> ChunkUpdate:
-        """Return the points and updates of this chunk alone, or `some` of them."""
+        """Return a compact copy of the points and updates, or of `some` of them."""
         offset_in_chunk, positions = (each[some] for each in self.points.of_runs(self.runs))
         lead = self.updates.shape[: self.updates.ndim - len(self.axes.slices)]
         updates = self.updates if lead else self.updates[np.newaxis]
@@ -313,11 +312,11 @@ class _ScatterJob:
 def move(
     points: Points, runs: Runs, chunk: Array, dense: Array, reduction: str | None = None
 ) -> None:
-    """Copy the points of some runs from a chunk to the dense array.
+    """Copy the elements at the points of `runs` from a chunk to the dense array.
 
-    With a reduction, the dense array holds updates, which are applied to the chunk in order. The
-    leading axes of `chunk` are the axes of the points, and the leading axes of `dense` are the axes
-    of the positions. The remaining axes have the same shape in both.
+    With a reduction, the dense array contains updates, which are applied to the chunk in order. The
+    coordinates of the points index the leading axes of `chunk`, and their positions index the
+    leading axes of `dense`. The trailing axes of both arrays have the same shape.
     """
     if chunk.dtype.hasobject or chunk.itemsize == 0:
         _move_references(points, runs, chunk, dense, reduction)
@@ -337,7 +336,7 @@ def move(
 def _move_references(
     points: Points, runs: Runs, chunk: Array, dense: Array, reduction: str | None
 ) -> None:
-    """Move elements that are references, which NumPy counts, or that have size zero."""
+    """Implement `move` with NumPy for dtypes that contain Python objects or have size zero."""
     rank = dense.ndim - (chunk.ndim - len(points.bits))
     offset_in_chunk, positions = points.of_runs(runs)
     source = PointsOfChunk(points.bits, offset_in_chunk, np.asarray)
@@ -348,11 +347,11 @@ def _move_references(
     if reduction is None:
         of_dense[where] = of_chunk[here]
     else:
-        of_chunk[here] = of_dense[where]  # NumPy keeps the last of duplicate assignments
+        of_chunk[here] = of_dense[where]  # for duplicate indices, the last one wins
 
 
 def read_at(source: PointsOfChunk, block: Array) -> Array:
-    """Return the values of `block` at some points, whose coordinates index its leading axes."""
+    """Return the elements of `block` at points whose coordinates index its leading axes."""
     bits, count = source.bits, len(source.offset_in_chunk)
     values = np.empty((count, *block.shape[len(bits) :]), block.dtype)
     if count:
@@ -362,7 +361,7 @@ def read_at(source: PointsOfChunk, block: Array) -> Array:
 
 
 def write_at(positions: Array, dense: Array, values: Array) -> None:
-    """Assign `values` to positions of `dense`, numbered in C order along its leading axes."""
+    """Assign `values` to `dense` at flat, row-major positions along its leading axes."""
     if positions.dtype != np.uint32:
         lead = dense.shape[: dense.ndim - (values.ndim - 1)]
         with_padding(dense)[np.unravel_index(positions, lead)] = with_padding(values)

@@ -1,4 +1,4 @@
-"""Arrays stored in chunks: chunk grids, readers and writers, and buffers for decoding."""
+"""Chunk grids, the interfaces of readers and writers, and buffers for decoded chunks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ndgather.api import own_errors
 from ndgather.arguments import choice
 from ndgather.array_call import Array
 
-Chunk: TypeAlias = tuple[int, ...]  # the chunk number along each axis
+Chunk: TypeAlias = tuple[int, ...]  # the index of a chunk along each axis
 Box: TypeAlias = tuple[slice, ...]
 Permits: TypeAlias = SimpleQueue[NDArray[np.uint8] | None]
 
@@ -31,10 +31,10 @@ _MISSING: ContextVar[str] = ContextVar("missing_chunks", default="fill")
 @own_errors("missing_chunks")
 @contextmanager
 def missing_chunks(what: Literal["fill", "raise"]) -> Iterator[None]:
-    """Make gathers within a ``with`` block raise if a chunk of a stored array is missing.
+    """Context manager that makes gathers raise an error if a stored chunk is missing.
 
-    A chunk is missing if it was never written, or if a copy or upload is incomplete. By default,
-    zarr and HDF5 read it as the fill value.
+    Chunks are missing if they were never written, or after an incomplete copy or upload. By
+    default, zarr and HDF5 return the fill value for missing chunks.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ read: LookupError: the chunk does not exist
 
 
 def missing_raises() -> bool:
-    """Return whether readers opened now raise an error for a missing chunk."""
+    """Return whether gathers must raise an error if a chunk is missing."""
     return _MISSING.get() == "raise"
 
 
@@ -90,9 +90,9 @@ def wrong_size(size: int, expected: int) -> ValueError:
 class Grid:
     """The division of an array into chunks.
 
-    `chunk_lengths` has an entry per axis: either the common chunk length (the last chunk may be
-    shorter), or an int64 array of all chunk borders if the lengths differ. For an axis of size 10
-    in chunks of length 4, and in chunks of lengths 3, 5 and 2::
+    For each axis, `chunk_lengths` contains the chunk length or, if the lengths differ, an int64
+    array of all chunk boundaries. The last chunk of an axis may be shorter than the chunk length.
+    The entries for an axis of size 10, with chunks of length 4 or of lengths 3, 5 and 2, are::
 
         0  1  2  3 | 4  5  6  7 | 8  9        4
         0  1  2 | 3  4  5  6  7 | 8  9        [0, 3, 8, 10]
@@ -103,12 +103,12 @@ class Grid:
 
     @classmethod
     def regular(cls, shape: Sequence[int], chunk: Sequence[int]) -> Grid:
-        """Return a grid of equal chunks, truncated at the end of each axis."""
+        """Return a grid of equal chunks, except that the last chunk of an axis may be shorter."""
         return cls(tuple(shape), tuple([max(1, length) for length in chunk]))
 
     @classmethod
     def of_sizes(cls, sizes: Iterable[Sequence[int]]) -> Grid:
-        """Return a grid with the given chunk lengths, a sequence per axis."""
+        """Return a grid from the lengths of all chunks along each axis."""
         shape, chunk_lengths = [], []
         for axis in sizes:
             lengths = np.array([length for length in axis if length > 0], np.int64)
@@ -120,7 +120,7 @@ class Grid:
 
     @property
     def is_regular(self) -> bool:
-        """True if all chunks have the same shape, except chunks truncated at an end of an axis."""
+        """True if all chunks have the same shape, except that the last chunks may be shorter."""
         return all(isinstance(length, int) for length in self.chunk_lengths)
 
     @cached_property
@@ -147,21 +147,21 @@ class Grid:
 
     @property
     def shortest(self) -> tuple[int, ...]:
-        """The length of the shortest chunk along each axis, ignoring a truncated last chunk."""
+        """A lower bound for the chunk lengths along each axis, ignoring a shorter last chunk."""
         return tuple(
             length if isinstance(length, int) else int(np.diff(length).min(initial=1))
             for length in self.chunk_lengths
         )
 
     def chunk_at(self, axis: int, at: Any) -> Any:
-        """Return the numbers of the chunks that contain positions on an axis."""
+        """Return the indices of the chunks that contain the given positions along an axis."""
         length = self.chunk_lengths[axis]
         if isinstance(length, int):
             return at // length
         return np.searchsorted(length, at, side="right") - 1
 
     def borders(self, axis: int, number: Any) -> tuple[Any, Any]:
-        """Return the start and the end of chunks on an axis."""
+        """Return the start and end positions of chunks along an axis."""
         length = self.chunk_lengths[axis]
         if isinstance(length, int):
             return number * length, np.minimum((number + 1) * length, self.shape[axis])
@@ -169,7 +169,7 @@ class Grid:
 
     @cached_property
     def bits(self) -> tuple[int, ...]:
-        """The number of bits that a coordinate within a chunk needs, along each axis."""
+        """The number of bits needed for a coordinate within a chunk, for each axis."""
         return tuple([max(0, length - 1).bit_length() for length in self.largest])
 
     def box(self, chunk: Chunk) -> Box:
@@ -184,7 +184,7 @@ class Grid:
 
     @cached_property
     def _cut(self) -> tuple[int, ...] | None:
-        """The number of the truncated chunk along each axis, or -1; None for irregular grids."""
+        """The index of the shorter chunk along each axis, or -1; None if the grid is irregular."""
         if not self.is_regular:
             return None
         return tuple(
@@ -209,23 +209,23 @@ class Grid:
 
 
 def stand_in(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return an array of a shape and dtype whose elements share the memory of a single element."""
+    """Return an array of the given shape and dtype that allocates only a single element."""
     return np.broadcast_to(np.zeros((), dtype), shape)
 
 
 class Reader(Protocol):
-    """A stored array that many threads read chunk by chunk; ``executor=`` pickles it."""
+    """A picklable object that reads chunks of a stored array from several threads at a time."""
 
     @property
     def name(self) -> str:
-        """The name of the array in error messages."""
+        """The name of the array, used in error messages."""
 
     @property
     def dtype(self) -> np.dtype[Any]: ...
 
     @property
     def grid(self) -> Grid:
-        """The grid of the units that are read; for shards, the inner chunks."""
+        """The grid of the chunks that are read; for sharded arrays, of the inner chunks."""
 
     @property
     def chunk_bytes(self) -> int:
@@ -237,25 +237,25 @@ class Reader(Protocol):
 
     @property
     def in_flight(self) -> int:
-        """The number of reads that should overlap, even with fewer threads."""
+        """The number of concurrent reads that the store needs for its full throughput."""
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
-        """Return the values of a chunk; they stay valid until the next read with `buffers`."""
+        """Return the values of a chunk, which are valid until `buffers` is used again."""
 
 
 class Writer(Reader, Protocol):
-    """A stored array that can also be written, in units of its grid.
+    """A reader that can also replace whole chunks of its grid.
 
-    `journal` requires that the optional attribute `replaces_objects` is true: a write is atomic,
-    and durable when `write` returns. If the optional attribute `loss` is not empty, it explains in
-    an error message why values may be read back differently, and scatters are refused.
+    The optional attribute `replaces_objects` is true if writes are atomic, and durable when `write`
+    returns; `journal` requires such a writer. If values may differ when read back, the optional
+    attribute `loss` is the reason for an error message, because scatters are then refused.
     """
 
     @property
     def writeable(self) -> bool: ...
 
     def write(self, chunk: Chunk, values: Array) -> None:
-        """Replace a chunk with `values`, which have the shape of the chunk."""
+        """Replace a chunk with `values`, an array of the same shape."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +287,7 @@ class IndexedArray:
         if isinstance(values, np.ma.MaskedArray):
             raise TypeError("masked values cannot be cached")
         values = np.asarray(values).view()
-        values.flags.writeable = False  # the array itself may own this memory
+        values.flags.writeable = False  # the memory may belong to `array`
         return values
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
@@ -299,7 +299,7 @@ class IndexedArray:
 
 
 def new_permits(count: int) -> Permits:
-    """Return permits to hold a decoded chunk; a permit carries a buffer from worker to worker."""
+    """Return a queue of permits to hold a decoded chunk, each with a reusable buffer or None."""
     free: Permits = SimpleQueue()
     for _ in range(count):
         free.put(None)
@@ -307,23 +307,23 @@ def new_permits(count: int) -> Permits:
 
 
 class Buffers:
-    """Buffers that a worker reuses.
+    """The buffers of a worker, which are reused for all of its chunks.
 
-    More workers may read than may hold decoded chunks, so that reads overlap. `decoded` and
-    `acquire_permit` wait for a permit to hold a decoded chunk.
+    Permits limit how many workers hold a decoded chunk at a time, while other workers read ahead.
+    The methods `decoded` and `acquire_permit` wait for a permit.
     """
 
     def __init__(
         self, permits: Permits | None = None, stopped: Callable[[], bool] = lambda: False
     ) -> None:
-        self.stopped = stopped  # returns whether the call ended early, so that reads are canceled
+        self.stopped = stopped  # long reads are canceled once this function returns True
         self._permits = permits or new_permits(1)
         self._has_permit = False
         self._decoded: NDArray[np.uint8] | None = None
         self._memory: dict[str, NDArray[np.uint8]] = {}
 
     def memory(self, purpose: str, count: int) -> NDArray[np.uint8]:
-        """Return `count` bytes; every call with the same purpose returns the same memory."""
+        """Return `count` bytes of a buffer that all calls with the same `purpose` share."""
         held = self._memory.get(purpose)
         if held is None or held.size < count:
             self._memory.pop(purpose, None)
@@ -331,21 +331,21 @@ class Buffers:
         return held[:count]
 
     def decoded(self, count: int) -> NDArray[np.uint8]:
-        """Wait for a permit and return `count` bytes to decode a chunk into."""
+        """Wait for a permit and return a buffer of `count` bytes for a decoded chunk."""
         self.acquire_permit()
         if self._decoded is None or self._decoded.size < count:
-            self._decoded = None  # free it first: both buffers would exceed the memory limit
+            self._decoded = None  # free the old buffer first to stay within the memory limit
             self._decoded = np.empty(count, np.uint8)
         return self._decoded[:count]
 
     def acquire_permit(self) -> None:
-        """Wait for a permit; readers that allocate their own memory call this."""
+        """Wait for a permit without allocating a buffer."""
         if not self._has_permit:
             self._decoded = self._permits.get()
             self._has_permit = True
 
     def release_permit(self) -> None:
-        """Return the permit once the values of the chunk are not needed anymore."""
+        """Give back the permit, after which the values of the chunk are no longer valid."""
         if self._has_permit:
             self._has_permit = False
             memory, self._decoded = self._decoded, None
@@ -353,7 +353,7 @@ class Buffers:
 
 
 class LocalFile:
-    """An open file; reads see the same version of it even if the path is replaced."""
+    """An open file, which is read unchanged even if another file replaces it at its path."""
 
     __slots__ = ("_descriptor", "is_folder", "size")
 
@@ -372,7 +372,7 @@ class LocalFile:
         return os.path.samestat(os.fstat(self._descriptor), os.fstat(descriptor))
 
     def part(self, start: int, stop: int, buffers: Buffers) -> NDArray[np.uint8]:
-        """Return the bytes from `start` to `stop`; raise if the file is shorter."""
+        """Return the bytes from `start` to `stop`, or raise an error if the file is too short."""
         if stop > self.size:
             raise ValueError(f"the file has {self.size} bytes instead of at least {stop}")
         memory = buffers.memory("stored", stop - start)
@@ -385,13 +385,13 @@ class LocalFile:
         return memory
 
     def edge(self, count: int, at_start: bool, buffers: Buffers) -> NDArray[np.uint8] | None:
-        """Return the first or the last `count` bytes, or None if the object does not exist."""
+        """Return the first or last `count` bytes of the file."""
         start = 0 if at_start else max(0, self.size - count)
         return self.part(start, start + count, buffers)
 
 
 def box_shape(shape: Sequence[int], item_bytes: int, most_bytes: int = 2**20) -> tuple[int, ...]:
-    """Return the shape of boxes that are contiguous in C order and take at most `most_bytes`."""
+    """Return the shape of boxes of at most `most_bytes` that are contiguous in C order."""
     left = max(1, most_bytes // max(1, item_bytes))
     lengths = []
     for size in reversed(shape):

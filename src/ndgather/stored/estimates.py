@@ -24,13 +24,13 @@ _OVERHEAD = 16 << 20
 class Estimate:
     """The amounts of data that a call would read and allocate."""
 
-    points: int  # number of points that the indices select
-    chunks: int  # number of chunks to read, each once
-    decoded_bytes: int  # upper bound for the decoded size of these chunks
-    stored_bytes: int  # stored size of these chunks if the store knows it, else `decoded_bytes`
+    points: int  # the number of points that the indices select in data
+    chunks: int  # the number of chunks that the call reads, each of them once
+    decoded_bytes: int  # an upper bound for the decoded size of these chunks, in bytes
+    stored_bytes: int  # the stored size, or `decoded_bytes` if the store does not report it
     stored_is_known: bool
-    result_bytes: int  # size of the result of a gather or of the updates of a scatter
-    memory_bytes: int  # upper bound for allocations, including the result of a gather
+    result_bytes: int  # the size of a gather's result or of a scatter's updates
+    memory_bytes: int  # an upper bound for allocated memory, including a gather's result
 
 
 @own_errors("estimate")
@@ -49,11 +49,11 @@ def estimate(
 ) -> Estimate:
     """Estimate how much a call on a stored array would read and allocate.
 
-    The indices are checked exactly as the call would check them and grouped by chunk, but no chunk
-    is read. Stored sizes are exact if they can be determined without a request per chunk: for local
-    files, in-memory stores, shards and HDF5 files. A memory map is counted in pages. For other
-    arrays, for example unsharded zarr arrays in a bucket or tensorstore arrays, the decoded size is
-    used instead.
+    The indices are checked and grouped by chunk exactly as in the call, but no chunk is read.
+    Stored sizes are exact for local files, in-memory stores, shards and HDF5 files, where they can
+    be determined without a request per chunk. For other arrays, such as tensorstore arrays or
+    unsharded zarr arrays in a bucket, decoded sizes are used instead. The chunks of a memory map
+    are its pages.
 
     Parameters
     ----------
@@ -83,8 +83,8 @@ def estimate(
         result + 8 n + T (raw + stored) + in_flight * stored + 16 runs + 16 MiB
 
     `raw` and `stored` are the decoded and stored sizes of the largest chunk. Points are sorted in
-    blocks of 262,144 points, or of a sixteenth of all points if that is more; `runs` is the number
-    of touched chunks, summed over the blocks. Sorting a block takes another 28 bytes per point.
+    blocks of 262,144 points, or 1/16 of all points if that is more. `runs` is the number of chunks
+    that a block touches, summed over all blocks. Sorting a block takes another 28 bytes per point.
 
     Examples
     --------
@@ -143,7 +143,7 @@ def _estimate(call: Call, reader: Reader, plan: StoredPlan | RangePlan, points: 
 
 
 def _stored_bytes(reader: Reader, plan: StoredPlan | RangePlan) -> int | None:
-    """Return the stored size of all chunks, or None if the store does not know it."""
+    """Return the total stored size of the plan's chunks, or None if it is unknown."""
     size_of = getattr(reader, "stored_size", None)
     if size_of is None:
         return None

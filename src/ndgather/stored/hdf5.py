@@ -1,8 +1,8 @@
 """h5py datasets.
 
-The HDF5 library reads and decompresses chunks one after another. Chunks with common filters, or
-without filters, are therefore read in stored form and decompressed here in many threads. Contiguous
-datasets are read directly from the file.
+The HDF5 library reads and decompresses only one chunk at a time. Chunks with common filters or
+without filters are therefore read in stored form and decompressed here by several threads.
+Contiguous datasets are read directly from the file.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from ndgather.stored.chunks import (
     wrong_size,
 )
 
-# Filters that are decoded here.
+# The filters that this module can decode.
 _DEFLATE, _SHUFFLE = h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE
 _LZF, _CHECKSUM, _CHECKSUM_BYTES = h5py.h5z.FILTER_LZF, h5py.h5z.FILTER_FLETCHER32, 4
 _KNOWN_FILTERS = {_DEFLATE, _SHUFFLE, _LZF, _CHECKSUM}
-# Lossless filters; the numbers are bzip2, Blosc, LZ4, Bitshuffle, Zstandard and Blosc2.
 _LOSSLESS = _KNOWN_FILTERS | {h5py.h5z.FILTER_SZIP}
+# The filter ids of bzip2, Blosc, LZ4, Bitshuffle, Zstandard and Blosc2, which are lossless.
 _LOSSLESS |= {307, 32001, 32004, 32008, 32015, 32026}
 
-_BOX_BYTES = 2**16  # for contiguous datasets, a compromise between few and many points
+_BOX_BYTES = 2**16  # size of boxes in contiguous datasets, a compromise between few and many points
 _VIRTUAL_BOX_BYTES = 2**20
-_BLOCK_WORDS = 2**14  # the sums of a block fit in the cache of a processor
-_PACKING = ("scale_factor", "add_offset", "_FillValue")  # netCDF attributes
+_BLOCK_WORDS = 2**14  # the cumulative sums of a block fit in the L2 cache
+_PACKING = ("scale_factor", "add_offset", "_FillValue")
 
 
 def run(call: Call) -> Any:
@@ -58,7 +58,7 @@ def run(call: Call) -> Any:
         elif data.shape is None:
             why = "is empty"
         elif call.scatters and h5py.check_vlen_dtype(data.dtype.base) not in (None, str, bytes):
-            # h5py would interpret the bytes on disk as pointers and crash the process.
+            # To write such elements, h5py would interpret stored bytes as pointers and crash.
             why = "has elements of variable length, which cannot be written safely"
         if why:
             raise DTypeError(
@@ -80,10 +80,10 @@ run_ranges = ranges.run_ranges
 
 
 class DatasetReader:
-    """A reader and writer of the chunks of a dataset, or of boxes if it has no chunks.
+    """A reader and writer for the chunks of a dataset, or for boxes if it has no chunks.
 
-    Elements that are arrays become trailing axes. When unpickled in another process, the reader
-    opens the file again, read-only.
+    If the elements are arrays, their axes become trailing axes of the grid. An unpickled reader
+    opens the file again, in read-only mode.
     """
 
     in_flight = 1
@@ -94,10 +94,10 @@ class DatasetReader:
         self.name = f"{array.file.filename}:{array.name}"
         self.dtype, inside = array.dtype.subdtype or (np.dtype(array.dtype), ())
         shape = array.shape
-        # A read of a virtual dataset is slow, no matter how small the box.
+        # Every read of a virtual dataset is slow, even if the box is small.
         most = _BOX_BYTES if not array.is_virtual else _VIRTUAL_BOX_BYTES
         boxes = box_shape(shape, array.dtype.itemsize, most)
-        self._chunk_shape = array.chunks  # h5py queries HDF5 on every access
+        self._chunk_shape = array.chunks  # cached, because h5py queries HDF5 on every access
         self._rank = len(shape)
         self.grid = Grid.regular(shape + inside, (self._chunk_shape or boxes) + inside)
         self.chunk_bytes = self.dtype.itemsize * prod(self.grid.largest)
@@ -125,7 +125,7 @@ class DatasetReader:
 
     @property
     def loss(self) -> str:
-        """The reason why written values may be read back differently, or ""."""
+        """The reason why values may differ when read back, or an empty string."""
         if self.array.is_virtual:
             return "is a virtual dataset, whose sources may overlap"
         if not {*self._filters} <= _LOSSLESS:
@@ -166,29 +166,29 @@ class DatasetReader:
             shape, at = self.grid.extent(chunk), self._place + sum(map(mul, starts, self._strides))
             stop = at + self.dtype.itemsize * prod(shape)
             with self._alone:
-                self.array.flush()  # h5py may have buffered writes to the file
+                self.array.flush()  # writes buffered data to the file
                 part: Array = self._file.part(at, stop, buffers).view(self.dtype)
             buffers.acquire_permit()
             return part.reshape(shape)
         buffers.acquire_permit()
-        # h5py reads into zeroed memory. HDF5 itself leaves memory uninitialized in the padding of
-        # structured elements and in missing chunks without a fill value.
+        # Read with h5py, which zeroes memory that HDF5 may leave uninitialized: the padding of
+        # structured elements, and missing chunks without a fill value.
         read = self.array[self._box(chunk)]
         if isinstance(read, np.ndarray) and read.dtype == self.dtype:
             return read
-        values = np.empty((), self.dtype)  # one element, as h5py returns it
+        values = np.empty((), self.dtype)  # h5py has returned a scalar
         values[()] = read
         return values
 
     def write(self, chunk: Chunk, values: Array) -> None:
         self.array[self._box(chunk)] = values
-        self.array.flush()  # a full disk must be an error now, not when the file is closed
+        self.array.flush()  # reports a full disk now instead of when the file is closed
 
     def _decoded(self, chunk: Chunk, buffers: Buffers) -> Array | None:
-        """Return the bytes of a whole chunk, or None if it is missing or only HDF5 can decode it.
+        """Return the bytes of a decoded chunk, or None if it is missing or only HDF5 can decode it.
 
-        Raise if the chunk is damaged: the filters of HDF5 would read past its end or leave memory
-        uninitialized.
+        Raise an error if the chunk is damaged, because the filters of HDF5 would read past its end
+        or leave memory uninitialized.
         """
         if self._filters and self._filters[-1] not in _KNOWN_FILTERS:
             stored = self._stored(chunk)
@@ -196,10 +196,10 @@ class DatasetReader:
                 return None
         start = tuple(each.start for each in self._box(chunk))
         try:
-            with phil:  # the lock of h5py, which takes it in every other function called here
+            with phil:  # `read_direct_chunk` does not acquire the lock of h5py
                 left_out, content = self.array.id.read_direct_chunk(start)
         except (MemoryError, OSError, RuntimeError, ValueError):
-            return None  # for a missing chunk, h5py may use an arbitrary size
+            return None  # h5py may allocate an arbitrary size for a missing chunk
         buffers.acquire_permit()
         left = [*self._filters]
         if left_out:
@@ -210,7 +210,7 @@ class DatasetReader:
             each = left.pop()
             if each not in _KNOWN_FILTERS:
                 return None
-            # If several filters compress, only the size before all of them is known.
+            # The size between two compression filters is unknown, so allow a generous upper bound.
             room = whole + _CHECKSUM_BYTES * left.count(_CHECKSUM)
             room += (whole + 1024) * (_LZF in left or _DEFLATE in left)
             if each == _CHECKSUM:
@@ -257,8 +257,8 @@ def _checked(stored: Array) -> Array:
         sums = words[begin : begin + _BLOCK_WORDS].cumsum(dtype=np.uint64)
         second += first * sums.size + int(sums.sum())
         first += int(sums[-1])
-    # HDF5 reduces a sum modulo 65535 to 1..65535, and only a sum of zeros stays 0. Old versions of
-    # HDF5 swapped the bytes of words, so both byte orders of the sums are valid.
+    # HDF5 reduces nonzero sums modulo 65535 to values from 1 to 65535.
+    # Old versions of HDF5 swapped the bytes of each word, so both byte orders are valid.
     folded = [total and (total - 1) % 65535 + 1 for total in (first, second)]
     found = [np.array(folded, order).tobytes() for order in ("<u2", ">u2")]
     if end.tobytes() not in found:
@@ -276,38 +276,38 @@ def reader(array: h5py.Dataset) -> DatasetReader:
 
 
 def writer(array: h5py.Dataset) -> DatasetReader:
-    return DatasetReader(array, False)  # a scatter creates missing chunks
+    return DatasetReader(array, False)  # missing chunks are allowed, because a scatter creates them
 
 
 def as_stored_now(array: h5py.Dataset) -> h5py.Dataset:
-    """Return the array; in SWMR mode, refresh its shape, which the writing process may change."""
+    """Return the array, after refreshing the shape if another process may change it (SWMR)."""
     if array and array.file.swmr_mode:
         array.refresh()
     return array
 
 
 def _is_plain(array: h5py.Dataset) -> bool:
-    """Return whether elements are stored as in NumPy arrays; 24-bit integers are not."""
+    """Return whether the file stores elements as NumPy does, unlike 24-bit integers."""
     if array.dtype.kind not in "biufc":
         return False
     return bool(array.id.get_type().equal(h5py.h5t.py_create(array.dtype)))
 
 
 def _offset(array: h5py.Dataset) -> Any:
-    """Return the offset of a contiguous dataset in its file, or None if it is not allocated.
+    """Return the file offset of a contiguous dataset, or None if no space is allocated for it.
 
-    HDF5 would add the size of the user block to an undefined offset, so check the allocation.
+    Check the allocation, because HDF5 returns an invalid offset if the file has a user block.
     """
     is_written = array.id.get_space_status() != h5py.h5d.SPACE_STATUS_NOT_ALLOCATED
     return array.id.get_offset() if is_written else None
 
 
 def _own_file(array: h5py.Dataset) -> LocalFile | None:
-    """Open the file of a contiguous dataset, because reading boxes through h5py is much slower."""
+    """Open the file of a contiguous dataset to bypass h5py, which reads boxes more slowly."""
     file, is_contiguous = array.file, array.chunks is None and _offset(array) is not None
     if not is_contiguous or file.driver != "sec2" or not _is_plain(array):
         return None
-    file.flush()  # the file on disk must have its full size
+    file.flush()  # extends the file on disk to its full size
     try:
         own = LocalFile(os.open(file.filename, os.O_RDONLY | os.O_CLOEXEC))
     except OSError:  # the file was renamed

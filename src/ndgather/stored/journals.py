@@ -1,7 +1,8 @@
 """Journals of the chunks that a scatter has replaced, so that a killed call can be resumed.
 
-Before a chunk is replaced, a line with digests of its old and new values is written; afterwards, a
-second line. If only the first line exists, the values of the chunk tell if it was replaced.
+A line with digests of a chunk's old and new values is written before the chunk is replaced, and a
+second line afterwards. If a chunk has only the first line, the digest of its current values shows
+whether it was replaced.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ class CallRecord:
 
     def __init__(self, digest: str) -> None:
         self.digest = digest
-        self.digests: dict[str, tuple[str, str]] = {}  # chunk: digests of its old and new values
+        self.digests: dict[str, tuple[str, str]] = {}  # digests of old and new values, by chunk
         self.done: set[str] = set()
 
 
 class Journal:
-    """An open journal; `calls` are the recorded calls, old and new."""
+    """An open journal, with the records of earlier and current calls."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
@@ -68,7 +69,7 @@ class Journal:
     def _read(self) -> None:
         with open(self._file, "rb", closefd=False) as file:
             content = file.read()
-        whole = content.rfind(b"\n") + 1  # the last line is cut if the process was killed
+        whole = content.rfind(b"\n") + 1  # a killed process may leave an incomplete last line
         _, *lines = content[:whole].decode(errors="replace").split("\n")
         begun = f"{_FIRST_LINE}\n".encode()
         if not (content.startswith(begun) or begun.startswith(content)):
@@ -93,7 +94,7 @@ class Journal:
             self._write(_FIRST_LINE)
 
     def _own_errors(self) -> AbstractContextManager[None]:
-        """Convert errors of the file system to `FileError`, with the path."""
+        """Convert file system errors to a `FileError` that names the path."""
         return converted_errors(
             lambda error: unwritable(f"journal: path = {shown_value(self.path)}", error)
         )
@@ -101,14 +102,14 @@ class Journal:
     def _write(self, line: str) -> None:
         left = f"{line}\n".encode()
         with self._own_errors():
-            while left:  # `os.write` may write only a part
+            while left:  # `os.write` may write fewer bytes than requested
                 left = left[os.write(self._file, left) :]
 
     def _error(self, what: str) -> AttributeValueError:
         return AttributeValueError(f"journal: path = {shown_value(self.path)} {what}")
 
     def begin(self, plan: StoredPlan, writer: Writer) -> CallJournal:
-        """Return the journal of the next call, either a new record or the record to resume."""
+        """Start a record for the next call, or resume its existing record."""
         caller = plan.call.caller
         if plan.call.executor is not None:
             raise AttributeValueError(
@@ -134,7 +135,7 @@ class Journal:
 
 
 class CallJournal:
-    """The part of a journal that belongs to a call."""
+    """The part of a journal that records a single call."""
 
     def __init__(
         self, journal: Journal, record: CallRecord, plan: StoredPlan, writer: Writer
@@ -145,7 +146,7 @@ class CallJournal:
         self.steps = [step for step in steps if _name(plan.chunk(step)) not in record.done]
 
     def was_replaced(self, chunk: Chunk, values: Array) -> bool:
-        """Return whether the chunk, which holds `values`, was already replaced."""
+        """Return whether a chunk with the given values has already been replaced."""
         digests = self._record.digests.get(_name(chunk))
         if digests is None:
             return False
@@ -159,7 +160,7 @@ class CallJournal:
         return found == digests[1]
 
     def replaces(self, chunk: Chunk, before: str, values: Array) -> None:
-        """Note that a chunk is about to be replaced with `values`."""
+        """Record that a chunk is about to be replaced with `values`."""
         self._journal._write(f"replace {_name(chunk)} {before} {digest(values)}")
 
     def note_done(self, chunk: Chunk) -> None:
@@ -167,7 +168,7 @@ class CallJournal:
         self._record.done.add(_name(chunk))
 
     def end(self) -> None:
-        """Move on to the next call; a call that failed can be repeated."""
+        """Mark the call as complete, so that the journal expects the next call."""
         self._journal.next_call += 1
 
 
@@ -176,7 +177,7 @@ def _name(chunk: Chunk) -> str:
 
 
 def digest(*arrays: Array, of: str = "") -> str:
-    """Return a digest of the bytes of arrays."""
+    """Return a hash of the bytes of all arrays."""
     hashed = hashlib.blake2b(of.encode(), digest_size=16)
     for array in arrays:
         hashed.update(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)
@@ -216,12 +217,12 @@ def open_journal() -> Journal | None:
 @own_errors("journal")
 @contextmanager
 def journal(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Make scatters into stored arrays within a ``with`` block resumable.
+    """Context manager that makes scatters into stored arrays resumable.
 
     The journal records which chunks have been replaced. If the process is killed and the block runs
     again with the same journal, its calls skip these chunks. Every update is applied exactly once,
-    even with ``reduction="add"`` and after several interruptions. A block may contain several
-    calls, which must be the same and in the same order when it runs again.
+    even with ``reduction="add"`` and after several interruptions. If a block contains several
+    calls, every run must make the same calls in the same order.
 
     Parameters
     ----------

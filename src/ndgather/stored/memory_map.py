@@ -1,4 +1,4 @@
-"""Memory-mapped arrays; the core works on the mapping, and scatters do not flush it."""
+"""Memory-mapped arrays, which the core reads and writes directly, without flushing them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from ndgather.array_call import Array, Call, replace
 from ndgather.stored import ranges
 from ndgather.stored.chunks import Buffers, Chunk, Grid, box_shape
 
-# Reading a single page takes as long as reading this many contiguous bytes: 0.09 ms on a virtual
-# disk with 1.3 GB/s. Read-ahead pays off only if a call touches more pages than that.
+# Reading a random page takes as long as reading this many contiguous bytes (0.09 ms at 1.3 GB/s).
 _READ_AHEAD_BYTES = 128 * 1024
 
 
@@ -30,7 +29,7 @@ def run(call: Call) -> Any:
 
 
 class Pages:
-    """A memory-mapped array divided into boxes; `estimate` uses pages, a cache larger boxes."""
+    """A reader and writer for boxes of a memory-mapped array, by default of a page each."""
 
     in_flight = 1
 
@@ -65,15 +64,15 @@ run_ranges = ranges.run_ranges
 
 
 def _plain(value: Any) -> Any:
-    """Return a memory-mapped array as a NumPy array with the same memory."""
+    """Return a plain NumPy view of a memory-mapped array; return other values unchanged."""
     return np.ndarray.view(value, np.ndarray) if isinstance(value, np.memmap) else value
 
 
 @contextmanager
 def _advised(data: Any, call: Call) -> Iterator[None]:
-    """Turn off the kernel's read-ahead within the block if a call reads few pages of `data`."""
+    """Disable the kernel's read-ahead while a call reads only a few pages of `data`."""
     mapped = _mapping(data)
-    # Windows profit from read-ahead: each has many rows.
+    # Read-ahead is useful for windows, because each window consists of many rows.
     if mapped is None or call.kind.windows or (_pages(call) * _READ_AHEAD_BYTES >= data.nbytes):
         yield
         return
@@ -85,7 +84,7 @@ def _advised(data: Any, call: Call) -> Iterator[None]:
 
 
 def _mapping(data: Any) -> mmap.mmap | None:
-    """Return the mapping of a memory-mapped array if the system supports `madvise`."""
+    """Return the mapping of a memory-mapped array, or None if `madvise` is not supported."""
     base: object = data if isinstance(data, np.memmap) and hasattr(mmap.mmap, "madvise") else None
     while isinstance(base, np.ndarray):
         base = base.base
@@ -93,7 +92,7 @@ def _mapping(data: Any) -> mmap.mmap | None:
 
 
 def _pages(call: Call) -> int:
-    """Estimate how many pages a call reads; its arguments have not been checked yet."""
+    """Estimate how many pages a call will read, before its arguments have been checked."""
     data: Array = call.data
     indices = arguments.native_indices(call)
     if call.kind.tuples:

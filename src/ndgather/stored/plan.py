@@ -1,7 +1,7 @@
 """The plan of a call on a stored array: its points grouped by chunk.
 
-Before a chunk is read, every index is checked and every point is listed once, in 8 bytes. For
-``gather_nd(data, [[0, 5], [3, 1], [1, 4]])`` with data of shape (4, 6) in chunks of shape (2, 3)::
+All indices are checked before the first chunk is read, and each point takes 8 bytes. For example,
+``gather_nd(data, [[0, 5], [3, 1], [1, 4]])`` reads these chunks of shape (2, 3)::
 
            0  1  2 | 3  4  5
         0  .  .  . | .  .  a        chunk 1 (0, 1) contains the points a and c,
@@ -31,28 +31,29 @@ from ndgather.messages import shown
 from ndgather.stored.chunks import Chunk, Grid, stand_in
 
 Integers: TypeAlias = NDArray[np.int64]
-Runs: TypeAlias = tuple[Integers, Integers]  # the starts and stops of runs of points
+Runs: TypeAlias = tuple[Integers, Integers]  # the start and stop of each run of points
 
-_MOST_BITS = 63  # a flat index into data, with every axis rounded up to a power of two, is an int64
-# Points are sorted in blocks, so that the 28 bytes per point of a sort stay bounded. Every block
-# lists its own chunks, so many points are split into few large blocks.
+_MOST_WINDOWS = 2**32
+_MOST_BITS = 63  # the packed coordinates of an element of data must fit in an int64
+
+# Sorting takes 28 bytes per point of a block, and each block has its own list of chunks. Blocks
+# must therefore be neither too large nor too many.
 _LEAST_BLOCK = 1 << 18
-_MOST_BLOCK = (1 << 32) - 1  # a position within a block is a uint32
+_MOST_BLOCK = (1 << 32) - 1  # positions within a block are stored as uint32
 _BLOCKS = 16
-_MOST_WINDOWS = 2**32  # the number of a window is a uint32
-_WINDOW_BLOCK = 2**17  # parts of windows that are grouped at a time, so that this takes a few MiB
+_WINDOW_BLOCK = 2**17  # the number of window parts that are grouped at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Points:
     """Points grouped by chunk.
 
-    ``offset_in_chunk[i]`` packs the coordinates of point i within its chunk: axis d has `bits[d]`
-    bits, and the last axis has the lowest bits. ``positions[i] + i // block * block`` is the
-    position of the point in the call. Group g consists of the runs ``first[g]..first[g + 1]``, and
-    run r of the points ``starts[r]..stops[r]``, in ascending order of position. For windows, the
-    positions are window numbers, and every point of run r copies the box ``low[r]..high[r]`` of its
-    window. The example above, with 1 and 2 bits for the axes::
+    ``offset_in_chunk[i]`` contains the coordinates of point i within its chunk, packed into
+    ``bits[d]`` bits for each axis d, with the last axis in the lowest bits. The position of point i
+    in the call is ``positions[i] + i // block * block``. Group g consists of the runs
+    ``first[g]:first[g + 1]``, and run r consists of the points ``starts[r]:stops[r]``, sorted by
+    position. For windows, `positions` contains window indices, and each point of run r represents
+    the box ``low[r]:high[r]`` of its window. In the example above, the axes have 1 and 2 bits::
 
         points            a       c       b
         offset_in_chunk   0b0_10  0b1_01  0b1_01
@@ -62,20 +63,20 @@ class Points:
     """
 
     bits: tuple[int, ...]
-    offset_in_chunk: NDArray[np.unsignedinteger[Any]]  # uint32, or uint64 for more than 32 bits
+    offset_in_chunk: NDArray[np.unsignedinteger[Any]]  # uint32, or uint64 for over 32 bits
     positions: NDArray[np.uint32]
     block: int
-    chunks: Integers  # in ascending order: the flat chunk number of each group
+    chunks: Integers  # the flat chunk index of each group, in ascending order
     first: Integers
     starts: Integers
     stops: Integers
-    outside: bool = False  # true if the last group, which has no chunk, is of out-of-bounds points
+    outside: bool = False  # whether an extra last group contains the out-of-bounds points
     low: Integers | None = None
     high: Integers | None = None
 
     @classmethod
     def one_run(cls, bits: tuple[int, ...], offset_in_chunk: Array, positions: Array) -> Points:
-        """Return a single run of points in a chunk whose number does not matter."""
+        """Return points that form a single run of an arbitrary chunk."""
         count = len(offset_in_chunk)
         start, stop = np.array([0]), np.array([count])
         return cls(
@@ -87,7 +88,7 @@ class Points:
         return self.starts[part], self.stops[part]
 
     def of_runs(self, runs: Runs) -> tuple[Array, Array]:
-        """Return copies of the packed coordinates and of the positions of the points of runs."""
+        """Return the packed coordinates and the positions of all points in `runs`."""
         parts = [slice(*pair) for pair in zip(*(ends.tolist() for ends in runs), strict=True)]
         number: Any = np.uint32 if len(self.positions) <= 2**32 else np.int64
         positions = [
@@ -105,32 +106,32 @@ class Points:
 
 @dataclass(frozen=True, slots=True)
 class ChunkCopy:
-    """Points of a chunk and the part of the dense array that they are copied from or to."""
+    """A copy, in either direction, between points of a chunk and ``dense[part]``."""
 
     points: Points
     runs: Runs
-    view: Callable[[Array], Array]  # moves the axes of the points to the front; must be picklable
-    part: tuple[Any, ...]  # indexes a dense array whose leading axes are the positions
+    view: Callable[[Array], Array]  # moves the axes of the points to the front
+    part: tuple[Any, ...]
 
     def apart(self) -> tuple[PointsOfChunk, Array]:
-        """Return copies of the points' coordinates and positions, independent of the plan."""
+        """Return the coordinates and positions as copies that do not refer to the plan."""
         offset_in_chunk, positions = self.points.of_runs(self.runs)
         return PointsOfChunk(self.points.bits, offset_in_chunk, self.view), positions
 
 
 @dataclass(frozen=True, slots=True)
 class PointsOfChunk:
-    """Coordinates of points in a chunk, in 4 or 8 bytes per point, to send to an executor."""
+    """Coordinates of points within a chunk, packed into 4 or 8 bytes per point."""
 
     bits: tuple[int, ...]
     offset_in_chunk: NDArray[np.unsignedinteger[Any]]
     view: Callable[[Array], Array]
 
     def coordinates(self) -> list[Integers]:
-        """Return the coordinates in the chunk, an array for each axis of points.
+        """Return an array of coordinates for each axis that the points index.
 
-        With 1 and 2 bits, 0b1_01 is unpacked from the last axis on: ``0b101 & 0b11 = 1``, and the
-        remaining ``0b101 >> 2 = 1`` is the coordinate on the first axis.
+        If two axes have 1 and 2 bits, 0b101 unpacks to ``0b101 >> 2 = 1`` on the first axis and
+        ``0b101 & 0b11 = 1`` on the second axis.
         """
         columns, rest = [], self.offset_in_chunk.astype(np.int64)
         for count in reversed(self.bits):
@@ -141,13 +142,13 @@ class PointsOfChunk:
 
 @dataclass(frozen=True)
 class StoredPlan:
-    """The points of a call grouped by chunk, and the chunk that each step of the walk reads.
+    """The points of a call, grouped by chunk, and the sequence of chunks to read.
 
-    A group of points needs a single chunk along the axes that its points index, and all chunks
-    along the axes of its slices. Each of these chunks is a step.
+    Each chunk is read in a separate step. A group of points needs a single chunk along the axes
+    that the points index, and all chunks along the axes of their slices.
     """
 
-    call: Call  # with integer indices, and a stand-in for data that has its shape and dtype
+    call: Call  # its data is a stand-in with the shape and dtype of the stored array
     axes: Axes
     grid: Grid
     points: Points
@@ -155,7 +156,7 @@ class StoredPlan:
 
     @cached_property
     def _counts(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]], int]:
-        """The axes of points and the axes of slices, last axis first, with their chunk counts."""
+        """Pairs of axis and chunk count for points and for slices, and the steps per group."""
         counts = self.grid.counts
         points = [(axis, counts[axis]) for axis in self.axes.points[::-1]]
         slices = [(axis, counts[axis]) for axis in self.axes.slices[::-1]]
@@ -171,8 +172,8 @@ class StoredPlan:
     def chunk(self, step: int) -> Chunk:
         """Return the chunk that a step reads.
 
-        With 5 chunks along the axis of slices, step 7 is the third chunk of the second group:
-        ``divmod(7, 5) = (1, 2)``.
+        If slices extend through 5 chunks, step 7 reads the third chunk of the second group, because
+        ``divmod(7, 5) == (1, 2)``.
         """
         of_points, of_slices, per_group = self._counts
         group, rest = divmod(step, per_group)
@@ -205,7 +206,7 @@ class StoredPlan:
 
 
 def make_plan(call: Call, grid: Grid) -> StoredPlan:
-    """Check a call, except its `out` and updates, and group its points by chunk."""
+    """Check the indices and options of a call, and group its points by chunk."""
     indices = arguments.integer_indices(call)
     if call.kind.windows:
         if math.prod(indices.shape[:-1]) > _MOST_WINDOWS:
@@ -213,7 +214,7 @@ def make_plan(call: Call, grid: Grid) -> StoredPlan:
                 f"{call.caller}: starts.shape = {shown(indices.shape)} gives more windows of a "
                 f"stored array than a call supports (allowed: at most {_MOST_WINDOWS})"
             )
-        # The starts are used again later: another thread may change them, and `out` may overlap.
+        # Copy the starts, because another thread or a write to `out` may change them before reuse.
         call = replace(call, indices=indices.copy())
         windows.check(call)
         dense_shape = windows.result_shape(call)
@@ -227,7 +228,7 @@ def make_plan(call: Call, grid: Grid) -> StoredPlan:
 
 
 def shared_plan(call: Call, grid: Grid, plans: list[StoredPlan]) -> StoredPlan:
-    """Return a plan for the same points in the same chunks; append a new plan if none exists."""
+    """Return the plan with the same indices and grid; append a new plan if there is none."""
     for known in plans:
         if grid.is_like(known.grid) and np.array_equal(known.call.indices, call.indices):
             return known
@@ -236,12 +237,12 @@ def shared_plan(call: Call, grid: Grid, plans: list[StoredPlan]) -> StoredPlan:
 
 
 def with_data(call: Call, grid: Grid, dtype: np.dtype[Any]) -> Call:
-    """Return the checked `call`, with a stand-in for data of the stored shape and dtype."""
+    """Check `call` after replacing its data with a stand-in of the given shape and dtype."""
     return arguments.checked(with_stand_in(call, grid, dtype), dtype, any_start=True)
 
 
 def with_stand_in(call: Call, grid: Grid, dtype: np.dtype[Any]) -> Call:
-    """Return `call` with data replaced by an array that takes no memory."""
+    """Replace the data of `call` with an array that allocates only a single element."""
     try:
         data = stand_in(grid.shape, dtype)
     except ValueError:
@@ -257,7 +258,7 @@ def _too_many_places(caller: str, shape: Sequence[int], axes: Sequence[int]) -> 
 
 
 def _points(call: Call, grid: Grid, axes: Sequence[int]) -> Points:
-    """Check the indices of a call and group its points by the chunks of a grid of some axes."""
+    """Check the indices of a call and group its points by the chunks along `axes`."""
     if sum([max(0, size - 1).bit_length() for size in grid.shape]) > _MOST_BITS:
         raise _too_many_places(call.caller, call.data.shape, axes)
     bits = grid.bits
@@ -266,7 +267,7 @@ def _points(call: Call, grid: Grid, axes: Sequence[int]) -> Points:
     block = min(max(_LEAST_BLOCK, -(-count // _BLOCKS)), _MOST_BLOCK)
     offset_in_chunk = np.empty(count, np.uint32 if sum(bits) <= 32 else np.uint64)
     positions = np.empty(count, np.uint32)
-    bare = Call(  # without the arguments that do not affect the points
+    bare = Call(  # omits all arguments that do not affect the points
         call.caller,
         call.kind.gather,
         stand_in(call.data.shape, np.dtype(np.uint8)),
@@ -294,9 +295,9 @@ def _points(call: Call, grid: Grid, axes: Sequence[int]) -> Points:
         try:
             with ThreadPoolExecutor(_core.get_num_threads(), "ndgather-points") as pool:
                 sorted_blocks = list(pool.map(sort, begins))
-        except RuntimeError:  # the system cannot start a thread
+        except RuntimeError:  # raised if no thread can be started
             sorted_blocks = [sort(begin) for begin in begins]
-        _core.release_memory()  # do not keep it while chunks are read
+        _core.release_memory()  # frees the scratch memory of the sorts
     runs = runs_of_blocks(sorted_blocks, begins, count, math.prod(grid.counts))
     return Points(bits, offset_in_chunk, positions, block, *runs)
 
@@ -304,18 +305,18 @@ def _points(call: Call, grid: Grid, axes: Sequence[int]) -> Points:
 def runs_of_blocks(
     sorted_blocks: list[tuple[Array, Array]], begins: Sequence[int], count: int, chunk_count: int
 ) -> tuple[Integers, Integers, Integers, Integers, bool]:
-    """Return the fields of `Points` from `chunks` on, for blocks that are each sorted by chunk.
+    """Merge blocks of sorted points; return the fields of `Points` that follow `block`.
 
-    A block lists its chunks, in ascending order, and the first point of each. The list of blocks is
-    emptied: with many small chunks it takes as much memory as the result. For two blocks of 4
-    points each, with the chunks 0 0 1 1 and 1 1 1 2::
+    A block consists of its chunks, in ascending order, and the first point of each chunk. The list
+    of blocks is cleared early, because it may be as large as the result. Two blocks of 4 points in
+    the chunks 0 0 1 1 and 1 1 1 2 are merged as follows::
 
         sorted_blocks   ([0, 1], [0, 2])  ([1, 2], [0, 3])
         by chunk        0     1     1     2
         starts          0     2     4     7
         stops           2     4     7     8      chunk 1 has two runs: first is 0 1 3 4
     """
-    # The results are allocated first, so that memory freed behind them returns to the system.
+    # Allocate the results first, so that memory allocated later can be returned to the system.
     each = [numbers for numbers, _ in sorted_blocks]
     length = sum(map(len, each))
     starts, stops = np.empty(length, np.int64), np.empty(length, np.int64)
@@ -323,7 +324,7 @@ def runs_of_blocks(
     del each
     begin = np.concatenate([at + b for (_, at), b in zip(sorted_blocks, begins, strict=True)])
     sorted_blocks.clear()
-    # Stable: the runs of a chunk stay in the order of the blocks, so updates stay in order.
+    # A stable sort keeps the runs of a chunk in block order, so updates are applied in order.
     order = np.argsort(numbers, kind="stable")
     np.take(begin, order, out=starts)
     np.take(np.append(begin[1:], count)[:length], order, out=stops)
@@ -335,10 +336,10 @@ def runs_of_blocks(
 
 
 def _window_points(call: Call, grid: Grid) -> Points:
-    """Group the parts of windows by chunk and by the box that they copy of their window.
+    """Split windows at chunk boundaries; group their parts by chunk and by box in the window.
 
-    A part is the overlap of a window and a chunk. Here windows of size 4 start at 1, 2 and 5 on an
-    axis of size 9 in chunks of length 3::
+    A part is the overlap of a window and a chunk. In this example, windows of size 4 start at the
+    positions 1, 2 and 5 of an axis of size 9, which has chunks of length 3::
 
         axis       0  1  2 | 3  4  5 | 6  7  8
         window 0      0  1 | 2  3    |            chunk 0: 0..1 of window 1, 0..2 of 0
@@ -347,8 +348,8 @@ def _window_points(call: Call, grid: Grid) -> Points:
     """
     window = call.window_shape
     starts = call.indices.reshape(math.prod(call.indices.shape[:-1]), len(window))
-    # A window of size 4 overlaps at most 4 // 3 + 2 = 3 chunks of length 3. Windows in mode "wrap"
-    # may have more parts: their blocks take more memory.
+    # For example, a window of size 4 overlaps at most 4 // 3 + 2 = 3 chunks of length 3.
+    # In mode "wrap", a window may have more parts, so its block takes more memory.
     most_parts = math.prod(
         min(size // max(length, 1) + 2, max(count, 1))  # an empty axis has no chunks
         for size, length, count in zip(window, grid.shortest, grid.counts, strict=True)
@@ -380,14 +381,14 @@ def _window_points(call: Call, grid: Grid) -> Points:
 
 
 def _window_block(call: Call, starts: Array, number: int, grid: Grid) -> tuple[Array, ...]:
-    """Return the parts of some windows, the first of which has the given number, and their runs.
+    """Return the parts and runs of consecutive windows, the first of which has index `number`.
 
-    A part has packed coordinates and the number of its window. A run has a chunk number, its first
-    part, and the box low..high of its windows.
+    A part has packed coordinates and a window index. A run has a chunk index, the index of its
+    first part, and the box ``low:high`` that its parts occupy in their windows.
     """
     window, starts, low, high = _split_windows(call, starts, grid.shape)
-    # A part that covers chunks 1 to 3 along an axis becomes three entries of `member`, the number
-    # of the part, and of `chunk`: 1 + 0, 1 + 1 and 1 + 2.
+    # Repeat each part for every chunk that it overlaps.
+    # For example, a part in chunks 1 to 3 is repeated for chunks 1 + 0, 1 + 1 and 1 + 2.
     member = np.arange(len(window))
     chunk: list[Integers] = []
     for axis in range(len(grid.shape)):
@@ -406,7 +407,7 @@ def _window_block(call: Call, starts: Array, number: int, grid: Grid) -> tuple[A
         at = (starts[:, axis] + low[:, axis] - begin).astype(np.uint64)
         offset_in_chunk = (offset_in_chunk << np.uint64(grid.bits[axis])) | at
         numbers = numbers * grid.counts[axis] + chunk[axis]
-    # Parts with the same chunk and the same box form a run, which is copied at once.
+    # Parts with the same chunk and the same box form a run, which is copied by a single call.
     order = np.lexsort((*high.T, *low.T, numbers))
     keys = np.column_stack([numbers, low, high])[order]
     new = np.flatnonzero(np.append(True, (keys[1:] != keys[:-1]).any(axis=1))[: len(keys)])
@@ -421,11 +422,11 @@ def _window_block(call: Call, starts: Array, number: int, grid: Grid) -> tuple[A
 
 
 def _split_windows(call: Call, starts: Array, sizes: Sequence[int]) -> tuple[Array, ...]:
-    """Split the windows that start at the rows of `starts` into parts that are copied from data.
+    """Split windows into parts that are copied from contiguous boxes of data.
 
-    Return the arrays `window`, `starts`, `low` and `high`: part i copies the box
-    ``low[i]..high[i]`` of window ``window[i]`` from data, beginning at ``starts[i] + low[i]``. A
-    window within data is a single part. A window of size 4 that starts at -1 on an axis of size 6::
+    Return the arrays `window`, `starts`, `low` and `high`. Part i is the box ``low[i]:high[i]`` of
+    window ``window[i]`` and is copied from data, beginning at ``starts[i] + low[i]``. A window that
+    is in bounds has a single part. Here, a window of size 4 starts at -1 on an axis of size 6::
 
         elements     0  1  2  3
         fill         -  0  1  2     a single part: low 1, high 4, start -1
@@ -449,8 +450,8 @@ def _split_windows(call: Call, starts: Array, sizes: Sequence[int]) -> tuple[Arr
     for axis, (mode, size, wide) in axes:
         if mode != "wrap" or not wide:
             continue
-        # On an axis of size 6, a window of size 4 that starts at 5 overlaps ceil(9 / 6) = 2
-        # repetitions of the axis.
+        # For example, a window of size 4 that starts at 5 on an axis of size 6 overlaps
+        # ceil(9 / 6) = 2 repetitions of the axis.
         turns = -(-(begins[:, axis] + wide) // size)
         part = np.repeat(np.arange(len(turns)), turns)
         window, begins, low, high = (each[part] for each in (window, begins, low, high))
@@ -461,11 +462,11 @@ def _split_windows(call: Call, starts: Array, sizes: Sequence[int]) -> tuple[Arr
 
 
 def _overlap(starts: Integers, size: int, wide: int) -> Runs:
-    """Return the start and the end, within each window, of the elements that are in bounds."""
+    """Return the range of in-bounds elements within each window, as starts and stops."""
     return np.maximum(-starts, 0), np.minimum(size - starts, wide)
 
 
 def count_up(counts: Integers) -> Integers:
-    """Return a range for each count, concatenated: the counts 2, 0 and 3 yield 0 1 0 1 2."""
+    """Concatenate ``arange(count)`` for all counts, so that 2, 0, 3 becomes 0, 1, 0, 1, 2."""
     ends = np.cumsum(counts)
     return np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)

@@ -1,4 +1,4 @@
-"""Ranges of stored arrays; their parts are grouped by chunk, and every chunk is read once."""
+"""Gather ranges from stored arrays, reading each touched chunk only once."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ndgather.stored.walk import walk
 
 
 class RangePlan:
-    """The parts of ranges grouped by chunk; a part is the overlap of a range and a chunk.
+    """Ranges that are split at chunk boundaries, with their parts grouped by chunk.
 
-    The parts ``first[g]..first[g + 1]`` lie in chunk ``chunks[g]`` of the axis. Part p begins at
-    ``starts[p]`` of its chunk and is copied to ``offsets[p]`` of the result.
+    Chunk ``chunks[g]`` of the axis contains the parts ``first[g]:first[g + 1]``. Part p begins at
+    position ``starts[p]`` of its chunk and is copied to position ``offsets[p]`` of the result.
     """
 
     def __init__(self, grid: Grid, axis: int, named: Ranges) -> None:
@@ -61,7 +61,7 @@ class RangePlan:
         return (*others[: self.axis], self.chunks.item(group), *others[self.axis :])
 
     def job(self, step: int, out: Array) -> _RangeJob:
-        """Return the job of a step; it copies to `out`."""
+        """Return a job that copies the parts in a step's chunk to `out`."""
         group, chunk = step // math.prod(self._others), self.chunk(step)
         parts = slice(self.first.item(group), self.first.item(group + 1))
         box: Box = self.grid.box(chunk)
@@ -90,19 +90,19 @@ class _RangeJob:
         return function, size + 2 * self.starts.nbytes
 
     def receive(self, result: Any) -> None:
-        values = result.astype(self.out.dtype, copy=False)  # pickling may have swapped its bytes
+        values = result.astype(self.out.dtype, copy=False)  # pickling may change the byte order
         begins = np.cumsum(self.lengths) - self.lengths
         ranges.copy(values, self.axis, begins, self.lengths, self.offsets, self.out)
 
 
 def _joined(values: Array, axis: int, starts: Integers, lengths: Integers) -> Array:
-    """Return the parts of ranges in a chunk, concatenated; executors run this."""
+    """Concatenate the parts of ranges that a chunk contains."""
     starts, lengths = (np.require(each, None, ["C", "A"]) for each in (starts, lengths))
     return ranges.joined(values, axis, starts, lengths)
 
 
 def run_ranges(call: Call, reader: Reader, named: Ranges) -> Array:
-    """Return the values of ranges that are in bounds; the adapter of every store exports this."""
+    """Gather ranges that have already been checked to be in bounds."""
     call = with_data(call, reader.grid, reader.dtype)
     plan = RangePlan(reader.grid, call.axis, named)
     out = provide_out(call, plan.dense_shape)

@@ -18,7 +18,7 @@ from ndgather.stored.chunks import Buffers, Chunk, Grid, box_shape
 
 _NEAR = ("file", "memory")  # key-value stores without a network
 _REQUESTS = 16
-_PATIENCE = 0.1  # seconds until a request is canceled after the call has ended
+_POLL_SECONDS = 0.1
 _PROCESS = os.getpid()  # the process that imported tensorstore
 
 
@@ -30,23 +30,23 @@ run_ranges = ranges.run_ranges
 
 
 def reader(array: tensorstore.TensorStore) -> TensorStoreReader:
-    """Return a reader that reads chunks, or the inner chunks of shards."""
+    """Return a reader for the chunks of an array or, if it is sharded, the inner chunks."""
     return TensorStoreReader(array, array.chunk_layout.read_chunk.shape)
 
 
 def writer(array: tensorstore.TensorStore) -> TensorStoreReader:
-    """Return a writer that reads and writes whole shards, or chunks."""
+    """Return a reader and writer for the chunks of an array or, if it is sharded, the shards."""
     return TensorStoreReader(array, array.chunk_layout.write_chunk.shape)
 
 
 def as_stored_now(array: tensorstore.TensorStore) -> tensorstore.TensorStore:
-    """Return the array with its current bounds, read again from the store."""
+    """Reopen the array, so that its bounds are current."""
     spec = array.spec(retain_context=True, minimal_spec=True)
     return tensorstore.open(spec, read=array.readable, write=array.writable).result()
 
 
 class TensorStoreReader:
-    """A reader and writer of an array in units of equal shape."""
+    """A reader and writer for the chunks or shards of a tensorstore array."""
 
     def __init__(self, array: tensorstore.TensorStore, unit: Sequence[int | None] | None) -> None:
         if os.getpid() != _PROCESS:  # tensorstore would crash the process
@@ -68,11 +68,11 @@ class TensorStoreReader:
 
     @property
     def replaces_objects(self) -> bool:
-        return self.array.transaction is None  # a transaction writes when it is committed
+        return self.array.transaction is None  # a transaction delays writes until its commit
 
     @property
     def loss(self) -> str:
-        """The reason why written values may be read back differently, or ""."""
+        """The reason why values may differ when read back, or an empty string."""
         array = self.array
         if array.kvstore is None or array.base is not None:
             return "is in memory or combines arrays that may overlap or have lower precision"
@@ -91,7 +91,7 @@ class TensorStoreReader:
         request = self.array[self._box(chunk)].read(order="C")
         while not request.done():
             with suppress(TimeoutError):  # type: ignore[unreachable]  # after a timeout
-                request.result(timeout=_PATIENCE)
+                request.result(timeout=_POLL_SECONDS)
             if buffers.stopped():
                 request.cancel()
         values = request.result()
@@ -112,7 +112,7 @@ class TensorStoreReader:
 def _grid(
     array: tensorstore.TensorStore, unit: Sequence[int | None] | None, item_bytes: int
 ) -> Grid:
-    """Return the grid of an array; its borders are multiples of the unit from the grid origin."""
+    """Return a grid whose boundaries are multiples of `unit`, counted from the grid origin."""
     shape = tuple(array.shape)
     boxes = box_shape(shape, item_bytes)
     origin = array.chunk_layout.grid_origin or (None,) * len(shape)
@@ -132,14 +132,14 @@ def _grid(
 
 
 def _place(array: tensorstore.TensorStore) -> tuple[str, int]:
-    """Return the name of an array and the number of requests that should overlap."""
+    """Return the name of an array and the recommended number of concurrent requests."""
     store = array.kvstore
     if store is None:
         return "a tensorstore array", 1
     about = store.spec().to_json()
     try:
         name = store.url
-    except (AttributeError, NotImplementedError, ValueError):  # the store has no URL
+    except (AttributeError, NotImplementedError, ValueError):  # raised if the store has no URL
         place = "/".join(str(about[part]) for part in ("bucket", "path") if part in about)
         name = f"{about['driver']}://{place}"
     while isinstance(about, dict) and isinstance(about.get("base"), dict):

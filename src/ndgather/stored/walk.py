@@ -1,7 +1,7 @@
-"""The walk over the chunks of a plan; the worker that reads a chunk also processes it.
+"""Read the chunks of a plan with several workers, each of which processes the chunks it reads.
 
-Workers are threads of this process or tasks of an executor. Memory is bounded: threads hold a
-limited number of decoded chunks, and a limited number of bytes is in transit to an executor.
+Workers are threads of this process or tasks of an executor. Memory is bounded, because both the
+number of decoded chunks in threads and the number of bytes in transit to an executor are limited.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from ndgather.errors import AttributeValueError, StoredArrayError, one_line
 from ndgather.messages import reason
 from ndgather.stored.chunks import Buffers, Chunk, Reader, Writer, new_permits
 
-Request: TypeAlias = tuple[Chunk, bool, Callable[[Array], Any]]  # chunk, is_read, function to send
+Request: TypeAlias = tuple[Chunk, bool, Callable[[Array], Any]]
 
-_MEMORY = 2**26  # default limit of the bytes in transit to and from an executor
-# A task of an executor is complete if it transfers 1 MiB or reads 64 chunks, or a 64th of all
-# chunks, so that every worker gets some tasks.
+_MEMORY = 2**26  # default limit for the bytes in transit to and from an executor
+
+# An executor task transfers about 1 MiB but reads at most 64 chunks and at most 1/64 of all chunks.
 _TASK_BYTES = 2**20
 _MOST_CHUNKS = 64
 _TASKS = 64
-_PATIENCE = 0.1  # seconds until a wait notices an interrupt that arrived just before it
+_POLL_SECONDS = 0.1
 
 
 class Job(Protocol):
-    """The work on a chunk."""
+    """The processing of a single chunk."""
 
     @property
     def chunk(self) -> Chunk: ...
@@ -43,20 +43,20 @@ class Job(Protocol):
         """True if the job needs the values of the chunk."""
 
     def use(self, values: Array) -> None:
-        """Do the job in a thread; do not keep `values`, a buffer that is reused."""
+        """Process the chunk in a thread, without keeping `values`, whose memory is reused."""
 
     def send(self) -> tuple[Callable[[Array], Any], int]:
-        """Return a picklable function of the values for the executor, and the bytes in transit."""
+        """Return a picklable function to apply to the values, and the bytes in transit."""
 
     def receive(self, result: Any) -> None:
-        """Finish the job with the result of the function."""
+        """Finish the job with the result of the function that `send` returned."""
 
 
 def walk(call: Call, reader: Reader, steps: int, job_of: Callable[[int], Job]) -> None:
-    """Read the chunk of every step and do its job.
+    """Read the chunk of every step and run its job.
 
-    Many threads call `job_of` and do jobs. After an error of any kind, no thread keeps running and
-    no further task of an executor starts.
+    Several threads call `job_of` and run jobs at the same time. An error of any kind ends all
+    threads and cancels the executor tasks that have not started.
     """
     run = (_on_threads if call.executor is None else _by_executor)(call, reader, steps, job_of)
     if call.progress is None:
@@ -72,7 +72,7 @@ def walk(call: Call, reader: Reader, steps: int, job_of: Callable[[int], Job]) -
 
 @contextmanager
 def _reporter(progress: Any, steps: int) -> Iterator[Callable[[int], object]]:
-    """Return a function that reports the number of finished steps; True shows a tqdm bar."""
+    """Yield a function that passes the number of finished steps to `progress` or tqdm."""
     if progress is not True:
         yield lambda done: progress(done, steps)
         return
@@ -86,7 +86,7 @@ def _reporter(progress: Any, steps: int) -> Iterator[Callable[[int], object]]:
 def _on_threads(
     call: Call, reader: Reader, steps: int, job_of: Callable[[int], Job]
 ) -> Generator[int, None, None]:
-    """Read chunks and do the jobs in threads; yield the number of finished steps."""
+    """Read chunks and run jobs in threads, and yield the number of finished steps."""
     readers, decoding = workers(call, reader, steps)
     permits, lock = new_permits(decoding), threading.Lock()
     todo, done, stopped = iter(range(steps)), 0, False
@@ -107,7 +107,7 @@ def _on_threads(
                 buffers.release_permit()
                 with lock:
                     done += 1
-                    # Waking up the caller takes longer than a small chunk.
+                    # Waking up the caller takes longer than processing a small chunk.
                     if call.progress is not None or done == steps:
                         news.put(done)
         except BaseException as error:
@@ -123,7 +123,7 @@ def _on_threads(
         for _ in range(readers)
     ]
     try:
-        with suppress(RuntimeError):  # the system cannot start more threads
+        with suppress(RuntimeError):  # raised if no more threads can be started
             for thread in threads:
                 thread.start()
         if not threads or not threads[0].ident:
@@ -141,16 +141,16 @@ def _on_threads(
 
 
 def _next(news: queue.SimpleQueue[Any]) -> Any:
-    """Return the next entry; an interrupt just before a wait does not end it, so wait briefly."""
+    """Return the next entry; poll, because an interrupt just before a wait does not end it."""
     while True:
         with suppress(queue.Empty):
-            return news.get(timeout=_PATIENCE)
+            return news.get(timeout=_POLL_SECONDS)
 
 
 def _join(threads: Sequence[threading.Thread], ended: queue.SimpleQueue[None]) -> None:
-    """Wait until all threads have ended; raise an interrupt only afterwards.
+    """Wait until all threads have ended, and only then raise an interrupt.
 
-    `ended` is awaited first, because an interrupted `Thread.join` marks the thread as ended.
+    An interrupted `Thread.join` would mark its thread as ended, so wait for `ended` first.
     """
     interrupt: KeyboardInterrupt | None = None
     left = len(threads)
@@ -167,14 +167,14 @@ def _join(threads: Sequence[threading.Thread], ended: queue.SimpleQueue[None]) -
 
 
 def workers(call: Call, reader: Reader, steps: int) -> tuple[int, int]:
-    """Return the number of reading threads and the number of chunks decoded at a time."""
+    """Return the number of reading threads and the maximum number of decoded chunks."""
     decoding = min(_core.get_num_threads(), steps)
     readers = min(max(decoding, reader.in_flight), steps)
     if call.memory is None:
         return readers, max(decoding, 1)
     raw, stored = reader.chunk_bytes, reader.stored_bytes
     if call.scatters and call.reduction == "mean":
-        # 9 bytes of counts per element, and copies in native byte order
+        # A mean needs 9 bytes per element for counts, and copies in native byte order.
         raw = (1 if reader.dtype.isnative else 3) * raw + 9 * (raw // reader.dtype.itemsize)
     least = raw + 2 * stored
     if call.memory < least:
@@ -191,7 +191,7 @@ def workers(call: Call, reader: Reader, steps: int) -> tuple[int, int]:
 def _by_executor(
     call: Call, reader: Reader, steps: int, job_of: Callable[[int], Job]
 ) -> Generator[int, None, None]:
-    """Read chunks and do the jobs in an executor; yield the number of finished steps."""
+    """Read chunks and run jobs in an executor, and yield the number of finished steps."""
     most = _MEMORY if call.memory is None else call.memory
     landed: queue.SimpleQueue[Any] = queue.SimpleQueue()
     pending: dict[Any, tuple[list[Job], int]] = {}
@@ -225,14 +225,14 @@ def _by_executor(
 
 @contextmanager
 def _named(call: Call, reader: Reader, chunk: Chunk) -> Iterator[None]:
-    """Convert an error of an executor or its task to one that names the executor and the chunk."""
+    """Convert errors of an executor or its tasks to errors that name the executor and chunk."""
     what = f"was not read by executor = {type(call.executor).__name__} object"
     with messages.converted_errors(partial(chunk_error, call.caller, reader, chunk, what)):
         yield
 
 
 def _tasks(jobs: Iterator[Job], steps: int) -> Iterator[tuple[list[Job], list[Request], int]]:
-    """Combine jobs into tasks large enough to send; yield each with its bytes in transit."""
+    """Group jobs into tasks; yield the jobs, requests and bytes in transit of each task."""
     most = min(max(1, steps // _TASKS), _MOST_CHUNKS)
     task: list[Job] = []
     requests: list[Request] = []
@@ -250,7 +250,7 @@ def _tasks(jobs: Iterator[Job], steps: int) -> Iterator[tuple[list[Job], list[Re
 
 
 def do_jobs(caller: str, reader: Reader, requests: Sequence[Request]) -> list[Any]:
-    """Read chunks and return the results of functions of their values; executors run this."""
+    """Run a task of an executor: read each requested chunk and apply its function."""
     buffers = Buffers()
     results = []
     for chunk, is_read, function in requests:
@@ -260,7 +260,7 @@ def do_jobs(caller: str, reader: Reader, requests: Sequence[Request]) -> list[An
 
 
 def read_chunk(caller: str, reader: Reader, chunk: Chunk, is_read: bool, buffers: Buffers) -> Array:
-    """Read a chunk and check its shape and dtype; unless `is_read`, return uninitialized memory."""
+    """Read and check a chunk, or return uninitialized memory if `is_read` is false."""
     shape = reader.grid.extent(chunk)
     if not is_read:
         memory: Array = buffers.decoded(math.prod(shape) * reader.dtype.itemsize)
@@ -288,7 +288,7 @@ def write(caller: str, writer: Writer, chunk: Chunk, values: Array) -> None:
 def chunk_error(
     caller: str, reader: Reader, chunk: Chunk, what: str, cause: Exception | None = None
 ) -> StoredArrayError:
-    """Return an error that names a chunk and the box that it holds."""
+    """Return an error that names a chunk and the part of the array that it stores."""
     if cause is not None:
         what = f"{what}: {type(cause).__name__}: {reason(cause)}"
     box = reader.grid.box(chunk)

@@ -38,7 +38,7 @@ from ndgather.stored.plan import make_plan, with_data
 from ndgather.stored.walk import read_chunk, walk
 
 _MEMORY = "512 MiB"
-_BOX_BYTES = 2**20  # an array without chunks is cached in boxes of this size
+_BOX_BYTES = 2**20  # maximum size of the boxes in which arrays without chunks are cached
 
 
 @own_errors("cached")
@@ -47,8 +47,8 @@ def cached(
 ) -> CachedArray:
     """Return a stored array that keeps its decoded chunks in memory.
 
-    Use it in place of `array` in any function. Each chunk is read and decoded only once, as long as
-    all chunks fit in the memory budget; when it is full, the least recently used chunks are
+    The returned array can replace `array` in any function. Each chunk is read and decoded only
+    once if all chunks fit in the memory budget. Otherwise, the least recently used chunks are
     evicted.
 
     Parameters
@@ -103,9 +103,9 @@ def cached(
 class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
     """A stored array with a cache of its decoded chunks; see `ndgather.cached`.
 
-    Several threads may use it concurrently. A scatter into it updates the store first and then the
-    cache. Changes that other code makes to the store become visible after `clear`. In a forked or
-    spawned process the cache starts out empty.
+    Several threads may use the array concurrently. A scatter into the array updates the store first
+    and then the cache. Changes that other code makes to the store become visible after `clear`. In
+    a forked or spawned process, the cache is initially empty.
 
     Attributes
     ----------
@@ -130,13 +130,13 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return CachedArray, (self.array, self.cache, self._open_reader)
 
     def _watched(self, chunks: ArrayChunks) -> ArrayChunks:
-        """Return `chunks`; the cache drops them when this array is garbage collected."""
+        """Return `chunks` after registering a finalizer that drops them from the cache."""
         weakref.finalize(self, self.cache.abandon, chunks).atexit = False
         return chunks
 
     @property
     def _kept(self) -> ArrayChunks:
-        """The cached chunks; the array is opened again on the first use after `clear`."""
+        """The array's cached chunks; after `clear`, the first access reopens the array."""
         if self._chunks.is_cleared:
             if self._open_reader is None and not self._chunks.closed:
                 self.array = _as_stored_now(self.array)
@@ -171,19 +171,19 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return tuple(tuple((end - begin).tolist()) for begin, end in borders)
 
     def info(self) -> CacheInfo:
-        """Return the contents and the usage of the cache for this array."""
+        """Return usage statistics of the cache for this array."""
         return self.cache.array_info(self._kept)
 
     def clear(self) -> None:
-        """Drop all chunks and reset the counters of this array.
+        """Drop all cached chunks of this array and reset its counters.
 
-        The next call opens the store again and also sees a new shape, for example after another
-        program has appended to the array. `array` is then a new object.
+        The next call reopens the store and picks up a changed shape, for example after another
+        program has appended to the array. The attribute `array` is then a new object.
         """
         self.cache.clear_array(self._chunks)
 
     def close(self) -> None:
-        """Drop all chunks and make later reads raise; the array itself stays open."""
+        """Drop all cached chunks and make later reads raise an error; `array` stays open."""
         self._chunks.closed = True
         self.clear()
 
@@ -198,9 +198,9 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
         indices: ArrayLike | Iterable[ArrayLike],
         window_shape: Sequence[int] | None = None,
     ) -> Future[int]:
-        """Read the chunks of future calls in background threads and return immediately.
+        """Start reading the chunks of future calls in the background and return immediately.
 
-        No more than the cache's budget is read. Out-of-bounds indices are ignored.
+        These chunks never exceed the cache's memory budget. Out-of-bounds indices are ignored.
 
         Parameters
         ----------
@@ -288,8 +288,8 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_function__(
         self, function: Callable[..., Any], types: Any, arguments: Any, options: Any
     ) -> Any:
-        """Call a NumPy function with the whole array; xarray does not convert arrays with this."""
-        del types
+        """Apply a NumPy function to the whole array, which is loaded into memory."""
+        del types  # xarray does not convert arrays that have this method to NumPy arrays
         return function(*_in_memory(arguments), **_in_memory(options))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
@@ -301,7 +301,7 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
     __hash__ = object.__hash__
 
     def __getitem__(self, key: Any) -> Any:
-        """Index as NumPy does: with numbers, slices, ``...``, None, masks and index arrays."""
+        """Index the array like a NumPy array, with basic or advanced indexing."""
         entries = key if isinstance(key, tuple) else (key,)
         if not all(map(_is_basic, entries)):
             return self._at(key)
@@ -321,7 +321,7 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return values if values.ndim or any(entry is ... for entry in entries) else values[()]
 
     def _box(self, sides: Sequence[range]) -> Array:
-        """Return the elements at ascending positions along every axis."""
+        """Return the elements at the given ascending positions along each axis."""
         result: Array = np.empty([len(side) for side in sides], self.dtype)
         jobs = [
             _BoxJob(chunk, here, result[there] if there else result)
@@ -331,13 +331,13 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
         return result
 
     def _at(self, key: Any) -> Array:
-        """Index with masks or index arrays as NumPy does."""
+        """Return the result of advanced indexing, as defined by NumPy."""
         call = Call("cached", Kind.GATHER, self, key)
         if not isinstance(key, tuple) and np.asarray(key).dtype.kind in "iu":
             positions = np.asarray(key)
             stand_in(self.shape[:1], self.dtype)[positions]  # raises as NumPy does
             return run(replace(call, indices=positions))  # type: ignore[no-any-return]  # an array
-        # Indexing the coordinates of each axis with NumPy gives the position of every result.
+        # Apply the key to the coordinates along each axis to find the index tuple of every result.
         columns = []
         for axis, size in enumerate(self.shape):
             along = np.arange(size).reshape(-1, *[1] * (self.ndim - axis - 1))
@@ -369,9 +369,10 @@ def writer(array: CachedArray) -> Any:
 
 
 def _look_up(given: _core.Arguments, caller: str = "") -> Any:
-    """Return the result of a gather of single elements, or NotImplemented if it needs a plan.
+    """Return the result of a gather that needs no plan, otherwise NotImplemented.
 
-    If chunks are missing from the cache, read them and look up all points again.
+    The call must select single elements. If chunks are missing from the cache, they are read, and
+    all points are looked up again.
     """
     kept = given.data._kept
     if kept.table is None or given.progress is not None or given.executor is not None:
@@ -393,7 +394,7 @@ exchange.TAKEN_UP[CachedArray] = "fallback", _look_up
 
 
 def _opened(array: Any, what: str = "reader") -> Any:
-    """Return the reader or writer of an array to cache."""
+    """Return the reader or writer of the array that a cache wraps."""
     if isinstance(array, np.memmap):
         return import_module("ndgather.stored.memory_map").Pages(array, _BOX_BYTES)
     module = exchange.adapter_name(type(array))
@@ -422,7 +423,7 @@ def _as_stored_now(array: Any) -> Any:
 
 
 def _indexed(array: Any) -> IndexedArray:
-    """Return the reader of any other array, along its `chunks` if it has any."""
+    """Return a reader that indexes `array` with slices, along its `chunks` if it has any."""
     shape, dtype = tuple(array.shape), np.dtype(array.dtype)
     chunks: Any = getattr(array, "chunks", None) or box_shape(shape, dtype.itemsize, _BOX_BYTES)
     regular = all(isinstance(length, int) for length in chunks)
@@ -431,7 +432,7 @@ def _indexed(array: Any) -> IndexedArray:
 
 
 class _CachedWriter:
-    """A writer that updates chunks or shards in the store of an array and then in its cache."""
+    """A writer that updates the store first and then the cached chunks."""
 
     def __init__(self, kept: ArrayChunks, store: Writer) -> None:
         self.kept, self.store = kept, store
@@ -458,7 +459,7 @@ class _CachedWriter:
 
 @dataclass(frozen=True, slots=True)
 class _BoxJob:
-    """A job that reads a chunk and, if there is a result, copies a part of the chunk to it."""
+    """A job that reads a chunk into the cache and optionally copies a part of it to `result`."""
 
     chunk: Chunk
     part: Any = ()
@@ -470,14 +471,14 @@ class _BoxJob:
             with_padding(self.result)[...] = with_padding(values)[(*self.part, ...)]
 
     def send(self) -> Any:
-        raise NotImplementedError  # boxes are never read by an executor
+        raise NotImplementedError  # executors never run these jobs
 
     def receive(self, result: Any) -> None:
         raise NotImplementedError
 
 
 def _read(call: Call, kept: ArrayChunks, jobs: list[_BoxJob]) -> None:
-    """Do the jobs; use threads unless starting them would take longer than reading the chunks."""
+    """Run the jobs, in threads unless starting threads would take longer than the reads."""
     missing = kept.cache.missing(kept, [kept.number(job.chunk) for job in jobs])
     is_small = kept.in_flight == 1 and len(missing) * kept.chunk_bytes <= _BOX_BYTES
     if len(missing) > 1 and not is_small:
@@ -492,10 +493,10 @@ def _read(call: Call, kept: ArrayChunks, jobs: list[_BoxJob]) -> None:
 def _parts(
     ranges: Sequence[range], grid: Grid
 ) -> Iterator[tuple[Chunk, tuple[slice, ...], tuple[slice, ...]]]:
-    """Yield the chunks that contain ascending positions, each with its slices of chunk and result.
+    """Yield the chunks that contain the positions, with matching slices of chunk and result.
 
-    The positions 1, 3 and 5 along an axis in chunks of length 4 yield chunk 0, ``[1:4:2]`` of the
-    chunk and ``[0:2]`` of the result, then chunk 1, ``[1:2:2]`` and ``[2:3]``.
+    For the positions 1, 3 and 5 along an axis with chunks of length 4, elements ``[1:4:2]`` of
+    chunk 0 are elements ``[0:2]`` of the result, and element 1 of chunk 1 is element 2.
     """
     sides = []
     for axis, at in enumerate(ranges):

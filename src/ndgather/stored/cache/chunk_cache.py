@@ -24,29 +24,29 @@ from ndgather.array_call import Array, _core, with_padding
 from ndgather.errors import AttributeValueError, NdgatherError
 from ndgather.stored.chunks import Buffers, Chunk, Reader, stand_in
 
-_MAPPED_BYTES = 1 << 17  # chunks of at least this size are allocated with mmap
-# Private pages, all of them faulted in at once if the system supports it.
+_MAPPED_BYTES = 1 << 17  # minimum size of chunks that are allocated with mmap
 _PRIVATE: dict[str, int] = {}
 if os.name == "posix":
+    # If the system supports MAP_POPULATE, all pages are populated by a single system call.
     _PRIVATE["flags"] = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_POPULATE", 0)
-_PATIENCE = 0.1  # seconds until a stopped call gives up waiting for another thread's read
+_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheInfo:
-    """Contents and usage of a cache since it was created or cleared; calls count a chunk once."""
+    """Statistics of a cache since its creation or last `clear`; a call counts a chunk only once."""
 
-    hits: int  # chunks found in the cache
-    misses: int  # chunks not found in the cache
-    decodes: int  # chunks read and decoded
-    evictions: int  # chunks dropped to stay within the budget
-    chunks: int  # number of chunks in the cache
-    bytes: int  # size of the chunks in the cache
-    memory: int  # the budget
+    hits: int  # the number of chunks that were found in the cache
+    misses: int  # the number of chunks that were not found in the cache
+    decodes: int  # the number of chunks that were read and decoded
+    evictions: int  # the number of chunks that were dropped to stay within the budget
+    chunks: int  # the number of chunks in the cache
+    bytes: int  # the total size of these chunks, in bytes
+    memory: int  # the memory budget, in bytes
 
 
 class CachedChunk:
-    """A decoded chunk in a cache; its values never change."""
+    """A decoded chunk in a cache, whose array of values is read-only."""
 
     __slots__ = ("number", "of", "own_use", "size", "values")
 
@@ -66,7 +66,7 @@ class CachedChunk:
 
 
 class ArrayChunks:
-    """The chunks of an array in a cache: a reader that falls back to the reader of the array."""
+    """A reader that returns cached chunks and reads missing chunks from the array."""
 
     def __init__(self, cache: ChunkCache, open_reader: Callable[[], Reader]) -> None:
         self.cache, self._open_reader = cache, open_reader
@@ -83,24 +83,24 @@ class ArrayChunks:
         cache.add(self)
 
     def __reduce__(self) -> Any:
-        return itself, (self.reader,)  # another process reads without the cache
+        return itself, (self.reader,)  # other processes bypass the cache
 
     @property
     def reader(self) -> Reader:
-        """The reader of the array, opened again after `forget_reader` or if its file was closed."""
+        """The underlying reader, reopened after `forget_reader` or if its file was closed."""
         reader = self._reader
         if reader is None or not getattr(reader, "is_open", True):
             reader = self._reader = self._open_reader()
         return reader
 
     def forget_reader(self) -> None:
-        """Discard the reader, which may hold outdated facts, for example the index of a shard."""
+        """Discard the underlying reader, because its metadata may be outdated."""
         self._reader = None
 
     def opened_again(self, open_reader: Callable[[], Reader]) -> ArrayChunks:
-        """Return the chunks to use after `start_empty`: a new object if shape or dtype changed."""
+        """Reopen the array; return self, or a new object if the grid or dtype has changed."""
         self._open_reader = open_reader
-        with suppress(NdgatherError):  # the next read raises it
+        with suppress(NdgatherError):  # the next read raises the error
             reader = None if self.closed else self._open_reader()
             self.is_cleared = False
             if reader and not (reader.grid.is_like(self.grid) and reader.dtype == self.dtype):
@@ -113,7 +113,7 @@ class ArrayChunks:
         grid, size = self.grid, self.dtype.itemsize
         self._largest = grid.largest
         is_plain = size > 0 and not self.dtype.hasobject
-        # The core looks up points in this table if the dtype and the grid allow it.
+        # The core looks up points in this table, but only in regular grids without Python objects.
         self.table = None
         if is_plain and grid.is_regular:
             lengths: Any = grid.chunk_lengths
@@ -136,11 +136,11 @@ class ArrayChunks:
         return [*zip(*(axis.tolist() for axis in at), strict=True)]
 
     def size_of(self, shape: tuple[int, ...]) -> int:
-        """Return the cached size of a chunk of this shape, in bytes."""
+        """Return how many bytes the cache allocates for a chunk of the given shape."""
         return prod(shape[:1] + self._largest[1:]) * self.dtype.itemsize
 
     def put(self, number: int, values: Array | None) -> None:
-        """Add the values of a chunk to the table, or remove the chunk if `values` is None."""
+        """Add a chunk to the core's lookup table, or remove the chunk if `values` is None."""
         if self.table is not None:
             _core.set_chunk(self.table, number, values)
 
@@ -157,7 +157,7 @@ class ArrayChunks:
         return values
 
     def copy(self, values: Array) -> Array:
-        """Return a copy of a chunk with the strides of a chunk that is not truncated."""
+        """Return a copy of a chunk; truncated chunks get the same strides as whole chunks."""
         shape = values.shape[:1] + self._largest[1:]
         if self.dtype.hasobject:
             memory: Array = np.empty(shape, self.dtype)
@@ -170,12 +170,12 @@ class ArrayChunks:
 
 
 def itself(reader: Reader) -> Reader:
-    """Return the reader; objects that wrap a reader are unpickled as the reader itself."""
+    """Return `reader` unchanged; wrappers of readers are unpickled by this function."""
     return reader
 
 
 def _new_memory(count: int) -> NDArray[np.uint8]:
-    """Allocate memory; large pieces return to the system as soon as they are freed."""
+    """Allocate `count` bytes; large allocations return to the system as soon as they are freed."""
     if count < _MAPPED_BYTES:
         return np.empty(count, np.uint8)
     return np.frombuffer(mmap.mmap(-1, count, **_PRIVATE), np.uint8)
@@ -196,7 +196,7 @@ class ChunkCache:
 
     Notes
     -----
-    The caches of a forked process start out empty, and so does a copy made by pickling.
+    In a forked process, all caches are initially empty. An unpickled cache is empty too.
 
     Examples
     --------
@@ -215,7 +215,7 @@ class ChunkCache:
     def __init__(self, memory: int | str = "512 MiB") -> None:
         self.memory: int = arguments.byte_count("ChunkCache", memory)
         self._arrays: WeakSet[ArrayChunks] = WeakSet()
-        self._order: list[tuple[int, int, CachedChunk]]  # a heap ordered by last use
+        self._order: list[tuple[int, int, CachedChunk]]  # a heap of chunks, ordered by last use
         self._start_empty()
         _CACHES.add(self)
 
@@ -226,12 +226,12 @@ class ChunkCache:
         return f"<ChunkCache: {self._bytes} of {self.memory} bytes>"
 
     def info(self) -> CacheInfo:
-        """Return the contents and the usage of the cache for all of its arrays."""
+        """Return usage statistics of the cache for all of its arrays."""
         with self._lock:
             return self._info(*self._arrays)
 
     def clear(self) -> None:
-        """Drop all chunks and reset the counters; the next calls open the stores again."""
+        """Drop all chunks and reset all counters; later calls reopen the stores."""
         with self._lock:
             for chunks in list(self._arrays):
                 self._forget(chunks)
@@ -245,14 +245,14 @@ class ChunkCache:
             return self._info(chunks)
 
     def clear_array(self, chunks: ArrayChunks) -> None:
-        """Drop the chunks of an array, including those being read, and reset its counters."""
+        """Drop all chunks of an array, even chunks that are being read, and reset its counters."""
         with self._lock:
             self._forget(chunks)
 
     def abandon(self, chunks: ArrayChunks) -> None:
         """Drop the chunks of a garbage-collected array.
 
-        A finalizer may run while this thread holds the lock, so never wait for the lock here.
+        Finalizers may run while their thread holds the lock, so this method never waits for it.
         """
         self._abandoned.append(chunks)
         if self._lock.acquire(blocking=False):
@@ -262,11 +262,11 @@ class ChunkCache:
                 self._lock.release()
 
     def read(self, chunks: ArrayChunks, number: int, chunk: Chunk, buffers: Buffers) -> Array:
-        """Return the values of a chunk; read it if it is not in the cache.
+        """Return the values of a chunk, reading the chunk if it is not in the cache.
 
-        If several threads need the chunk, the first of them decodes it and the others wait. All of
-        them raise its error, which is not cached. If the call of the first thread was stopped,
-        another thread decodes the chunk.
+        If several threads need the same chunk, the first thread decodes it and the others wait. An
+        error is raised in all of these threads and is not cached. If the first thread's call is
+        stopped, another thread decodes the chunk.
         """
         is_new = True
         while True:
@@ -287,7 +287,7 @@ class ChunkCache:
                     mine = chunks.reading[number] = futures.Future()
                     break
             while not reading.done():
-                futures.wait([reading], _PATIENCE)
+                futures.wait([reading], _POLL_SECONDS)
                 if buffers.stopped():
                     raise InterruptedError("the call was stopped")
             values = reading.result()
@@ -318,9 +318,9 @@ class ChunkCache:
     def change(
         self, chunks: ArrayChunks, number: int, part: tuple[slice, ...], values: Array | None
     ) -> None:
-        """Update a part of a cached chunk, or drop the chunk if `values` is None.
+        """Replace a part of a cached chunk, or drop the chunk if `values` is None.
 
-        A concurrent read of the chunk is not cached.
+        If another thread is reading the chunk, the values that it reads are not cached.
         """
         with self._lock:
             chunks.reading.pop(number, None)
@@ -343,7 +343,7 @@ class ChunkCache:
         mine: futures.Future[Array | None],
         values: Array,
     ) -> Array:
-        """Return a copy of a decoded chunk; cache it if the budget allows."""
+        """Copy a decoded chunk, cache the copy if the budget allows, and return it."""
         size = chunks.size_of(values.shape)
         with self._lock:
             chunks.decodes += 1
@@ -370,13 +370,12 @@ class ChunkCache:
         return kept.values
 
     def _make_room(self, size: int) -> bool:
-        """Drop chunks until another `size` bytes fit in the budget; return whether they fit."""
+        """Evict chunks until `size` more bytes fit in the budget; return whether they fit."""
         self._forget_abandoned()
         if size > self.memory:
             return False
         while self._bytes + size > self.memory and self._order:
-            # The heap is lazy: an entry holds the last use known when it was pushed. A chunk that
-            # was used since then is pushed again with its current time.
+            # Heap entries may be outdated, so chunks that have been used since are pushed again.
             known, turn, oldest = heapq.heappop(self._order)
             if oldest.of.kept.get(oldest.number) is not oldest:
                 continue
@@ -415,7 +414,7 @@ class ChunkCache:
 
     def _start_empty(self) -> None:
         self._lock = threading.Lock()
-        self._bytes = 0  # the size of cached chunks and of chunks that are being copied
+        self._bytes = 0  # total size of all chunks in the cache or being copied to it
         self._order = []
         self._turns = count()
         self._abandoned: deque[ArrayChunks] = deque()

@@ -1,7 +1,7 @@
-"""zarr arrays of formats 2 and 3, sharded or not, in any zarr store.
+"""Read and write zarr arrays of formats 2 and 3, sharded or not, in any zarr store.
 
-If every codec of an array is known, its objects are read and decoded here; otherwise the array is
-read with ``z[...]``. All arrays are written with ``z[...] = values``.
+Arrays with known codecs are read and decoded by this package, and other arrays are read with
+``z[...]``. All arrays are written with ``z[...] = values``.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ndgather.stored.chunks import Buffers, Chunk, Grid, missing_raises, no_chun
 from ndgather.stored.zarr.codecs import Bytes, Decoder, is_lossless, v2_decoder, v3_decoder
 from ndgather.stored.zarr.objects import Objects, Shards, objects_of
 
+# Stores that write each object immediately, whereas Icechunk sessions must be committed.
 _OF_OBJECTS = (
     zarr.storage.LocalStore,
     zarr.storage.MemoryStore,
@@ -41,16 +42,16 @@ run_ranges = ranges.run_ranges
 
 @dataclass(frozen=True, slots=True)
 class _KnownChunks:
-    """The functions that read and decode the stored bytes of a chunk."""
+    """The functions that read and decode the stored bytes of chunks."""
 
     read: Callable[[Chunk, Buffers], Bytes | None]  # returns None if the chunk is missing
-    size: Callable[[Chunk], int | None]  # the stored size, or None if only a read tells
     decoder: Decoder
+    size: Callable[[Chunk], int | None]  # returns the stored size, or None if it is unknown
     fill_value: Array
 
     @classmethod
     def of(cls, array: zarr.Array[Any], objects: Objects) -> _KnownChunks | None:
-        """Return the functions for an array with a regular grid; None if zarr has to read it."""
+        """Return the functions for an array with a regular grid, or None to read it with zarr."""
         metadata, dtype = array.metadata, np.dtype(array.dtype)
         prefix = f"{array.path}/" if array.path else ""
 
@@ -80,13 +81,13 @@ class _KnownChunks:
         if decoder is None:
             return None
         value = array.fill_value
-        if value is None:  # format 2: zarr uses the dtype's default
+        if value is None:  # in format 2, where zarr uses a default for the dtype
             value = "NaT" if dtype.kind in "mM" else 0
-        return cls(read, size, decoder, np.asarray(value, dtype))
+        return cls(read, decoder, size, np.asarray(value, dtype))
 
 
 class ZarrReader:
-    """A reader of the chunks of a zarr array, or of the inner chunks of its shards."""
+    """A reader for the chunks of a zarr array or, if it is sharded, the inner chunks."""
 
     whole_shards = False
     _shards: tuple[int, ...] | None = None
@@ -99,7 +100,7 @@ class ZarrReader:
         self.in_flight = objects.in_flight
         try:
             chunks, shards = array.chunks, array.shards
-        except NotImplementedError:  # a rectilinear grid: chunks of different lengths
+        except NotImplementedError:  # a rectilinear grid, whose chunk lengths differ
             sizes = "write_chunk_sizes" if self.whole_shards else "read_chunk_sizes"
             self.grid, self._known = Grid.of_sizes(getattr(array, sizes)), None
         else:
@@ -108,17 +109,17 @@ class ZarrReader:
             self._known = None if whole else _KnownChunks.of(array, objects)
         self.chunk_bytes = self.dtype.itemsize * prod(self.grid.largest)
         self.stored_bytes = self.chunk_bytes
-        # An option of zarr also turns missing chunks into errors.
+        # zarr arrays can also be configured to raise an error for missing chunks.
         fills = getattr(getattr(array, "config", None), "read_missing_chunks", True)
         self._all_exist = all_chunks_exist or missing_raises() or not fills
         if self.whole_shards:
-            self._all_exist = False  # a scatter creates missing chunks
+            self._all_exist = False  # missing chunks are allowed, because a scatter creates them
 
     def __reduce__(self) -> Any:
         return type(self), (self.array, self._all_exist)
 
     def stored_size(self, chunk: Chunk) -> int | None:
-        """Return the stored size of a chunk in bytes, or None if finding out takes a read."""
+        """Return the stored size of a chunk in bytes, or None if only a read can determine it."""
         return None if self._known is None else self._known.size(chunk)
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
@@ -134,11 +135,11 @@ class ZarrReader:
             buffers.acquire_permit()
             return np.broadcast_to(self._known.fill_value, self.grid.extent(chunk))
         values = self._known.decoder.decode(stored, buffers)
-        extent = self.grid.extent(chunk)  # the chunk may extend past the end of the array
+        extent = self.grid.extent(chunk)  # stored chunks may extend past the end of the array
         return values if values.shape == extent else values[tuple(map(slice, extent))]
 
     def _check_object(self, chunk: Chunk) -> None:
-        """Raise if the object of a chunk is empty, which zarr treats as missing, or must exist."""
+        """Raise an error if a chunk's object is empty, or if it is missing but must exist."""
         if self._shards:
             starts = (part.start for part in self.grid.box(chunk))
             chunk = tuple(map(floordiv, starts, self._shards))
@@ -147,7 +148,7 @@ class ZarrReader:
             size = sync(self.array.store.getsize(key))
         except FileNotFoundError:
             size = -1
-        # icechunk reports a size of 0 for missing objects.
+        # Icechunk also reports a size of 0 for objects that do not exist.
         if size == 0 and sync(self.array.store.exists(key)):
             raise ValueError("its object has 0 bytes")
         if size <= 0 and self._all_exist:
@@ -155,7 +156,7 @@ class ZarrReader:
 
 
 class ZarrWriter(ZarrReader):
-    """A reader and writer of the shards of a zarr array, or of its chunks if it has no shards."""
+    """A reader and writer for the chunks of a zarr array or, if it is sharded, the shards."""
 
     whole_shards = True
 
@@ -165,7 +166,7 @@ class ZarrWriter(ZarrReader):
 
     @property
     def loss(self) -> str:
-        """The reason why written values may be read back differently, or ""."""
+        """The reason why values may differ when read back, or an empty string."""
         array = self.array
         of_elements = () if array.metadata.zarr_format == 2 else (array.serializer,)
         codecs = (*array.filters, *array.compressors, *of_elements)
@@ -178,15 +179,15 @@ class ZarrWriter(ZarrReader):
         protocols = store.fs.protocol if isinstance(store, zarr.storage.FsspecStore) else ()
         if "file" in ((protocols,) if isinstance(protocols, str) else protocols):
             return False  # fsspec overwrites local files in place
-        return isinstance(store, _OF_OBJECTS)  # an Icechunk session must be committed
+        return isinstance(store, _OF_OBJECTS)
 
     def write(self, chunk: Chunk, values: Array) -> None:
         array = self.array
-        if self.dtype.kind in "cV":  # zarr ignores the sign of zero here and drops chunks of -0.0
-            config: Any = {"write_empty_chunks": True}  # zarr 3.1.4 has no with_config
+        if self.dtype.kind in "cV":  # for these dtypes, zarr would not store chunks of -0.0
+            config: Any = {"write_empty_chunks": True}
             array = zarr.Array(zarr.AsyncArray(array.metadata, array.store_path, config=config))
         if type(array.store) is not zarr.storage.LocalStore:
-            values = values.copy()  # a store keeps a reference to an uncompressed chunk
+            values = values.copy()  # stores may keep references to uncompressed chunks
         array[self.grid.box(chunk)] = values
 
 

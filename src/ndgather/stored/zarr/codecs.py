@@ -1,4 +1,4 @@
-"""Decoders for zarr chunks with known codecs; other chunks are read with ``z[...]``."""
+"""Decoders for the chunks of zarr arrays whose codecs are all known."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ from ndgather.stored.chunks import Buffers, wrong_size
 
 Bytes: TypeAlias = Array  # of uint8
 
-_KINDS = "biufcmM"  # dtypes whose elements are stored as their bytes
+_KINDS = "biufcmM"  # kinds of dtypes whose elements have the same bytes in memory and in the store
 _CHECKSUM_BYTES = 4
 _MAGIC = {"zstd": b"\x28\xb5\x2f\xfd", "gzip": b"\x1f\x8b"}  # the first bytes of a frame
-_ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # bytes 1 to 3 of a skippable frame
 _BLOSC_HEADER_BYTES = 16
+_ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # bytes 1 to 3 of a skippable frame
 _GZIP_LEAST_BYTES = 18
-_SMALL_BYTES = 2**17  # up to here numcodecs allocates memory faster than it checks reused memory
-# Codecs of zarr that decode without options.
+# The zarr codecs that need no options for decoding.
 _SIMPLE: dict[type, Any] = {
     zarr.codecs.ZstdCodec: numcodecs.Zstd(),
     zarr.codecs.BloscCodec: numcodecs.Blosc(),
     zarr.codecs.GzipCodec: numcodecs.GZip(),
 }
-# Names of numcodecs codecs: from bytes to bytes, all that can be decoded here, all lossless.
+# The names of numcodecs codecs that convert bytes to bytes; all of them are lossless.
 _NAMES_OF_BYTES = frozenset(
     (
         *("zstd", "blosc", "lz4", "gzip", "zlib", "bz2", "lzma", "shuffle"),
@@ -47,6 +46,7 @@ _LOSSLESS = _NAMES_OF_BYTES.union(
         *("vlen-utf8", "vlen-bytes", "vlen-array", "json2", "msgpack2"),
     )
 )
+_SMALL_BYTES = 2**17  # up to this size, decoding into newly allocated memory is faster
 
 
 def _check_kind(head: bytes, codec: str) -> None:
@@ -64,7 +64,7 @@ def _zstd_size(stored: Bytes) -> int | None:
         return None
     flags = head[4]
     single = flags >> 5 & 1
-    start = 5 + (not single) + (0, 1, 2, 4)[flags & 3]  # after window descriptor and dictionary ID
+    start = 5 + (not single) + (0, 1, 2, 4)[flags & 3]  # after the optional header fields
     count = (0, 2, 4, 8)[flags >> 6] or single
     if count == 0 or len(head) < start + count:
         return None
@@ -72,7 +72,7 @@ def _zstd_size(stored: Bytes) -> int | None:
 
 
 def _blosc_size(stored: Bytes) -> int:
-    """Return the size in the header; check its compressed size, on which the decoder may crash."""
+    """Return the decoded size; check the compressed size, which could crash the decoder."""
     head = stored[:_BLOSC_HEADER_BYTES].tobytes()
     compressed = int.from_bytes(head[12:16], "little")
     if not _BLOSC_HEADER_BYTES <= compressed <= stored.size:
@@ -81,19 +81,19 @@ def _blosc_size(stored: Bytes) -> int:
 
 
 def _lz4_size(stored: Bytes) -> int | None:
-    """Return the size that numcodecs writes before a block."""
+    """Return the decoded size, which numcodecs writes in front of the block."""
     return int.from_bytes(stored[:4].tobytes(), "little") if stored.size >= 4 else None
 
 
 def _gzip_size(stored: Bytes) -> int | None:
-    """Return the size at the end of the last member (RFC 1952, 2.3.1); most files have just one."""
+    """Return the decoded size of the last gzip member (RFC 1952, 2.3.1), usually the only one."""
     _check_kind(stored[:2].tobytes(), "gzip")
     if stored.size < _GZIP_LEAST_BYTES:
         return None
     return int.from_bytes(stored[-4:].tobytes(), "little")
 
 
-# Functions that read the decoded size; the decoders check it.
+# Functions that return the decoded size of a chunk. The decoders verify this size.
 _SIZES: dict[str, Callable[[Bytes], int | None]] = {
     "zstd": _zstd_size,
     "blosc": _blosc_size,
@@ -104,26 +104,26 @@ _SIZES: dict[str, Callable[[Bytes], int | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of decoding, from bytes to bytes."""
+    """A decoding step that converts bytes to bytes."""
 
     decode: Callable[..., Any]
-    size_of: Callable[[Bytes], int | None] | None  # None if it cannot decode into reused memory
-    size: int | None  # the decoded size if it is the same for every chunk
+    size_of: Callable[[Bytes], int | None] | None  # None if it cannot decode into a given buffer
+    expected_size: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Decoder:
-    """A decoder for the chunks of an array, all of which are stored with the same shape."""
+    """A decoder for the chunks of an array, which are all stored with the same shape."""
 
     dtype: np.dtype[Any]
-    stored_dtype: np.dtype[Any]  # with the byte order of the store
+    stored_dtype: np.dtype[Any]  # the dtype with the stored byte order
     stored_shape: tuple[int, ...]
-    axes: tuple[int, ...]  # transposes `stored_shape` to the axes of the array
+    axes: tuple[int, ...]  # the axes of `stored_shape` in the order of the array's axes
     steps: tuple[Step, ...]
     bytes: int  # decoded size
 
     def decode(self, stored: Bytes, buffers: Buffers) -> Array:
-        """Return the values of a chunk; they stay valid until `buffers` is used again."""
+        """Return the values of a chunk, which are valid until `buffers` is used again."""
         buffers.acquire_permit()
         for step in self.steps:
             stored = _decoded(step, stored, buffers)
@@ -138,10 +138,10 @@ class Decoder:
 
 
 def _decoded(step: Step, stored: Bytes, buffers: Buffers) -> Bytes:
-    size, expected = step.size_of(stored) if step.size_of else None, step.size
+    size, expected = step.size_of(stored) if step.size_of else None, step.expected_size
     if size is not None and expected is not None and size > expected:
         raise wrong_size(size, expected)
-    # A smaller size may belong to the first of several frames, which are decoded together.
+    # If the size is too small, the chunk may have several frames, which are decoded together.
     if size is None or size != expected or size <= _SMALL_BYTES:
         decoded = step.decode(stored)
         if isinstance(decoded, np.ndarray):
@@ -189,7 +189,7 @@ def v2_decoder(metadata: Any, dtype: np.dtype[Any]) -> Decoder | None:
 
 
 def _steps(codecs: Iterable[Any], size: int) -> tuple[Step, ...] | None:
-    """Return the decoding steps for codecs in encoding order; None stands for an unknown codec."""
+    """Return the decoding steps for codecs in encoding order, or None if a codec is None."""
     steps: list[Step] = []
     known_size: int | None = size
     for codec in codecs:
@@ -206,7 +206,7 @@ def _steps(codecs: Iterable[Any], size: int) -> tuple[Step, ...] | None:
 
 
 def _v3_codec(codec: Codec) -> Any:
-    """Return the numcodecs codec for a codec of zarr format 3, or None if it is unknown."""
+    """Return the numcodecs equivalent of a zarr format 3 codec, or None if there is none."""
     if type(codec) is zarr.codecs.Crc32cCodec:
         return _check_crc32c
     if type(codec) in _SIMPLE:
@@ -225,7 +225,7 @@ def is_lossless(codec: Any, dtype: np.dtype[Any]) -> bool:
     name = str(options["id"] if v2 else codec.to_dict()["name"]).removeprefix("numcodecs.")
     if isinstance(codec, zarr.codecs.ShardingCodec):
         return all(is_lossless(each, dtype) for each in codec.codecs)
-    if name == "delta":  # integer differences wrap around; format 3 encodes them in native order
+    if name == "delta":  # lossless for integers, but only in native byte order in format 3
         kinds = {np.dtype(options.get(each, dtype)) for each in ("dtype", "astype")}
         return dtype.kind in "iu" and kinds == {dtype} and (v2 or dtype.isnative)
     of_bytes = isinstance(codec, BytesBytesCodec) or name in _LOSSLESS

@@ -1,7 +1,7 @@
-"""Reads of objects of a zarr store and of the inner chunks of shards.
+"""Read the objects of zarr stores and the inner chunks of shards.
 
-Local files are read into reused memory, other objects with the store's `get`. The index of a shard
-of zarr format 3 gives the byte ranges of its inner chunks.
+Local files are read into reused buffers, and other objects with the `get` method of the store. In
+zarr format 3, the index of a shard contains the byte ranges of its inner chunks.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from ndgather.stored.zarr.codecs import Bytes, configuration, v3_decoder
 if TYPE_CHECKING:
     from zarr.codecs import ShardingCodec
 
-    # An object and its index, in which starts and lengths alternate.
+    # A shard and its index, in which the starts and lengths of inner chunks alternate.
     Shard: TypeAlias = tuple["StoredObject", NDArray[np.uint64]]
 
-_TO_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # opening a pipe would wait for its writer
+_TO_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # never waits for the writer of a pipe
 _NOWHERE = 2**64 - 1
 _ENTRY_BYTES = 16  # a start and a length
-_MOST_BYTES = 4 * 2**20  # limit for the indices in memory
-_MOST_SHARDS = 64  # limit for the shards in memory, each of which may be an open file
-_PATIENCE = 0.1  # seconds until a request is canceled after the call has ended
+_MOST_INDEX_BYTES = 4 * 2**20
+_MOST_SHARDS = 64  # the maximum number of shards to keep, each of which may be an open file
+_POLL_SECONDS = 0.1
 
 
 class LocalFiles:
@@ -70,7 +70,7 @@ class LocalFiles:
 
 
 class StoreObjects:
-    """The objects of any other store, which is responsible for retries."""
+    """The objects of a store that is not local and retries failed requests itself."""
 
     def __init__(self, store: Store, in_flight: int) -> None:
         self._store = store
@@ -84,7 +84,7 @@ class StoreObjects:
 
     def size(self, key: str) -> int | None:
         if type(self._store) is not zarr.storage.MemoryStore:
-            return None  # asking would take a request per object, or a read
+            return None  # `getsize` would take a request per object, or a read
         try:
             return sync(self._store.getsize(key))
         except FileNotFoundError:
@@ -97,31 +97,32 @@ class StoreObjects:
         if answer is None:
             return None
         content: Bytes = answer.as_numpy_array().view()
-        content.flags.writeable = False  # the store may own this memory
+        content.flags.writeable = False  # the memory may belong to the store
         return content
 
 
 def _at_once(read: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-    """Return the answer of a store that is expected not to wait, without an event loop.
+    """Run a coroutine that should not have to wait, without an event loop.
 
-    This way threads read concurrently. If the store does wait, ask again in zarr's event loop.
+    Threads can therefore read concurrently. If the coroutine does wait, the read is repeated in
+    zarr's event loop.
     """
     reply = read()
     try:
         reply.send(None)
     except StopIteration as done:
         return done.value
-    except RuntimeError:  # no event loop runs in this thread
+    except RuntimeError:  # raised if the coroutine needs a running event loop
         pass
     reply.close()
     return sync(read())
 
 
 async def _unless_stopped(reply: Coroutine[Any, Any, Any], stopped: Callable[[], bool]) -> Any:
-    """Wait for an answer; cancel the request if the call ends early."""
+    """Wait for a reply, and cancel the request if the call ends early."""
     task = asyncio.ensure_future(reply)
     while not task.done() and not stopped():
-        await asyncio.wait({task}, timeout=_PATIENCE)
+        await asyncio.wait({task}, timeout=_POLL_SECONDS)
     if not task.done():
         task.cancel()
         await asyncio.wait({task})
@@ -130,7 +131,7 @@ async def _unless_stopped(reply: Coroutine[Any, Any, Any], stopped: Callable[[],
 
 
 class StoreObject:
-    """An object of a store; reading a part of it takes a request."""
+    """An object of a store, of which each part is read by a separate request."""
 
     def __init__(self, objects: StoreObjects, key: str) -> None:
         self._objects = objects
@@ -158,7 +159,7 @@ StoredObject: TypeAlias = LocalFile | StoreObject
 
 
 def objects_of(store: Store) -> Objects:
-    # Subclasses may override the reads, so compare the exact class.
+    # Subclasses may override how objects are read, so compare exact classes.
     if type(store) is zarr.storage.LocalStore:
         return LocalFiles(store.root)
     near = type(store) in (zarr.storage.MemoryStore, zarr.storage.ZipStore)
@@ -167,7 +168,7 @@ def objects_of(store: Store) -> Objects:
 
 
 class Shards:
-    """A reader of the inner chunks of shards; it reads only the bytes that are needed."""
+    """A reader for the inner chunks of shards that reads only the required byte ranges."""
 
     def __init__(
         self,
@@ -178,19 +179,19 @@ class Shards:
     ) -> None:
         self._objects = objects
         self._key_of = key_of
-        self._counts = counts  # inner chunks along each axis of a shard
+        self._counts = counts  # the number of inner chunks along each axis of a shard
         self._decoder = v3_decoder(codec.index_codecs, np.dtype("<u8"), (*counts, 2))
         self._at_start = configuration(codec)["index_location"] == "start"
-        self._most = min(_MOST_SHARDS, max(1, _MOST_BYTES // (_ENTRY_BYTES * prod(counts))))
+        self._most = min(_MOST_SHARDS, max(1, _MOST_INDEX_BYTES // (_ENTRY_BYTES * prod(counts))))
         self._lock = threading.Lock()
         self._held: OrderedDict[Chunk, Future[Shard | None]] = OrderedDict()
         self._last: tuple[list[int], Shard | None] = [], None
 
     @property
     def is_known(self) -> bool:
-        """True if the index has known codecs and only a checksum changes its size."""
+        """True if the codecs of the index are known and do not compress it."""
         decoder = self._decoder
-        return decoder is not None and not any(step.size_of or step.size for step in decoder.steps)
+        return decoder is not None and not any(x.size_of or x.expected_size for x in decoder.steps)
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Bytes | None:
         """Return the stored bytes of an inner chunk, or None if it does not exist."""
@@ -206,9 +207,9 @@ class Shards:
         return 0 if shard is None or length == _NOWHERE else length
 
     def _find(self, chunk: Chunk, buffers: Buffers) -> tuple[Shard | None, int, int]:
-        """Return the shard of an inner chunk, if it exists, and the start and length of the chunk.
+        """Return the shard of an inner chunk, or None, and the start and length of the chunk.
 
-        If shards have 2 by 3 inner chunks, chunk (5, 4) is number 1 * 3 + 1 = 4 of shard (2, 1).
+        With 2 by 3 inner chunks per shard, chunk (5, 4) is entry 1 * 3 + 1 = 4 of shard (2, 1).
         """
         number = 0
         at_shard = []
@@ -216,7 +217,7 @@ class Shards:
             whole, inside = divmod(at, count)
             at_shard.append(whole)
             number = number * count + inside
-        last, shard = self._last  # successive requests are usually for the same shard
+        last, shard = self._last  # successive reads usually use the same shard
         if last != at_shard:
             shard = self._shard(tuple(at_shard), buffers)
             self._last = at_shard, shard
@@ -225,7 +226,7 @@ class Shards:
         return shard, shard[1].item(2 * number), shard[1].item(2 * number + 1)
 
     def _shard(self, chunk: Chunk, buffers: Buffers) -> Shard | None:
-        """Return a shard; a single thread reads its index and the others wait."""
+        """Return a shard, whose index is read by a single thread while other threads wait."""
         with self._lock:
             held = self._held.get(chunk)
             if held is not None:
