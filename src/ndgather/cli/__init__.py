@@ -1,6 +1,6 @@
-"""The command line interface ``ndgather``.
+"""The command-line interface ``ndgather``.
 
-The module of a command is imported only if the command line names that command. It defines
+Each command has a module, which is imported only when the command is used. The module defines
 `DESCRIPTION` and `EXAMPLES` for the help, `add_arguments`, and `work`, which runs the command and
 returns the exit status, or None for 0.
 """
@@ -70,14 +70,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return the exit status."""
     if sys.stdout is None:  # closed before Python started
         sys.stdout = io.StringIO()
-    if isinstance(sys.stdout, io.TextIOWrapper):  # its encoding may lack characters of names
+    if isinstance(sys.stdout, io.TextIOWrapper):  # some names may not be encodable
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
             return _run_command_line(sys.argv[1:] if arguments is None else arguments)
         finally:
             sys.stdout.flush()
-    except BrokenPipeError:  # the process that reads the output has exited
+    except BrokenPipeError:  # the reader of the output has exited
         _drop_output()
     except OSError as error:
         _drop_output()
@@ -116,7 +116,7 @@ def _run_command_line(arguments: Sequence[str]) -> int:
         known = re.findall(r"--\w[\w-]*", parser.format_help())
         hint = messages.did_you_mean(unknown[0].partition("=")[0], known)
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
-    if name == "checked":  # the program handles signals itself
+    if name == "checked":  # the program itself handles signals
         return _status(name, options)
     with _terminating_cleanly(), log_to_stderr(options.verbose):
         if options.threads is not None:
@@ -125,7 +125,7 @@ def _run_command_line(arguments: Sequence[str]) -> int:
 
 
 def _status(name: str, options: argparse.Namespace) -> int:
-    """Run a command and return its exit status; print an error as a single line."""
+    """Run a command, print any error as a single line, and return the exit status."""
     status = 1
     try:
         return options.work(options) or 0
@@ -135,7 +135,7 @@ def _status(name: str, options: argparse.Namespace) -> int:
         text = f"error: {one_line(str(error))}"
     except BrokenPipeError:
         raise
-    except OSError as error:  # from the working directory or standard output
+    except OSError as error:  # such as a missing working directory
         _drop_output()
         text = f"error: {messages.reason(error)}"
     except KeyboardInterrupt:
@@ -147,13 +147,13 @@ def _status(name: str, options: argparse.Namespace) -> int:
 
 
 def _drop_output() -> None:
-    """Discard buffered output, which Python would otherwise fail to write at exit."""
+    """Discard buffered output, so that Python does not try to write it at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Terminated(BaseException):
-    """Raised on SIGTERM, so that unfinished files are removed."""
+    """An exception raised on SIGTERM, so that unfinished files are removed."""
 
 
 def _terminate(_number: int, _frame: FrameType | None) -> None:
@@ -165,7 +165,7 @@ def _terminating_cleanly() -> Iterator[None]:
     """Raise `_Terminated` on SIGTERM."""
     try:
         before = signal.signal(signal.SIGTERM, _terminate)
-    except ValueError:  # only the main thread may set a handler
+    except ValueError:  # raised outside the main thread
         yield
         return
     try:

@@ -87,7 +87,7 @@ def work(options: argparse.Namespace) -> int:
                 if options.target:
                     found = _of_target(model, options.target, results[model])
                     results[model] = (*results[model], *found)
-        except NdgatherError as error:  # check the other models nevertheless
+        except NdgatherError as error:  # continue with the next model
             if len(options.models) == 1:
                 raise
             print(f"ndgather check: error: {one_line(str(error))}", file=sys.stderr)
@@ -116,7 +116,7 @@ def work(options: argparse.Namespace) -> int:
 
 
 def _of_target(path: str, name: str, found: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield the nodes that a target does not support, unless the model has errors."""
+    """Yield a finding for each node that a target does not support, if there are no errors."""
     if Path(path).suffix == ".xml":
         raise messages.only_onnx("--target")
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra

@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def work(options: argparse.Namespace) -> int:
-    """Replace this process with the program."""
+    """Replace this process with the program to check."""
     if sys.flags.ignore_environment or sys.flags.no_site:
         raise AttributeValueError(
             "Python was started with -E, -I or -S, which disable the start-up hook that checks "
@@ -62,13 +62,13 @@ def work(options: argparse.Namespace) -> int:
     os.environ["PYTHONPATH"] = os.pathsep.join([STARTUP, *kept] if any(kept) else [STARTUP])
     flag = ["-m"] if options.module else []
     command = [sys.executable, *python_options(), *flag, *options.script]
-    if os.name != "nt":  # on Windows, the shell would not wait for the program
+    if os.name != "nt":  # on Windows, the shell does not wait after exec
         os.execv(sys.executable, command)
     return subprocess.run(command, check=False).returncode
 
 
 def python_options() -> list[str]:
-    """Return the options of the interpreter, such as the -u that torchrun passes."""
+    """Return the options of the Python interpreter, such as -u, which torchrun passes."""
     options = sys.orig_argv[1 : -len(sys.argv)]
     if options and re.fullmatch("-[a-zA-Z]*m", options[-1]):
         options[-1:] = [] if options[-1] == "-m" else [options[-1][:-1]]
@@ -76,7 +76,7 @@ def python_options() -> list[str]:
 
 
 def check_script(words: list[str]) -> None:
-    """Raise unless the first word is a file or folder that Python can run."""
+    """Raise an error unless the first word is a file or folder that Python can run."""
     script = Path(words[0])
     is_python = re.fullmatch(r"python[0-9.]*(\.exe)?", script.name)
     if not is_python and (script.exists() or words[0] == "-"):
@@ -102,7 +102,7 @@ def check_script(words: list[str]) -> None:
 
 
 def check_module(words: list[str]) -> None:
-    """Raise unless the first word is a module in a package that can be found."""
+    """Raise an error unless the package of the module in the first word can be found."""
     if not sys.flags.safe_path:
         sys.path[0] = os.fspath(Path.cwd())
     package = words[0].partition(".")[0]

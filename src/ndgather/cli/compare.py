@@ -132,7 +132,7 @@ def work(options: argparse.Namespace) -> int:
 
 
 def _check_together(options: argparse.Namespace) -> None:
-    """Exit with a usage error if an option applies only to ``--search``."""
+    """Exit with a usage error if an option that requires ``--search`` is given without it."""
     for name in ("all", "valid_indices"):
         if getattr(options, name) and options.search is None:
             options.parser.error(f"--{name.replace('_', '-')} does not apply (allowed: --search)")
@@ -141,7 +141,7 @@ def _check_together(options: argparse.Namespace) -> None:
 def _compare_on_inputs(
     options: argparse.Namespace, ports: Sequence[Port], how: Mapping[str, Any]
 ) -> Comparison:
-    """Compare the runtimes on the inputs that the options give."""
+    """Compare the runtimes on the inputs that the options specify."""
     from ndgather.models import onnx  # noqa: PLC0415 - as above
 
     given = given_inputs(options, ports)
@@ -151,7 +151,7 @@ def _compare_on_inputs(
 
 
 def _print(options: argparse.Namespace, result: Comparison, **more: object) -> int:
-    """Print a comparison and return the exit status."""
+    """Print the result of a comparison, and return the exit status."""
     from ndgather.models.onnx.comparison import report as reports  # noqa: PLC0415 - as above
 
     if options.json:
@@ -164,7 +164,7 @@ def _print(options: argparse.Namespace, result: Comparison, **more: object) -> i
 def _print_kinds(
     options: argparse.Namespace, ports: Sequence[Port], kinds: Sequence[Counterexample]
 ) -> None:
-    """Save the inputs for every kind of difference and print a table of the kinds."""
+    """Save example inputs for each kind of difference, and print a table of all kinds."""
     from ndgather.models.onnx.comparison import report as reports  # noqa: PLC0415 - as below
 
     rows: list[tuple[str, ...]] = [("inputs", "node", "rule", "runtimes", "edge case", "saved to")]
@@ -189,7 +189,7 @@ def _print_kinds(
 
 
 def _by_runtime(texts: Sequence[str], runtimes: Sequence[str]) -> dict[str, list[str]]:
-    """Group ``RUNTIME=VALUE`` by runtime; a bare value applies to all except the evaluator."""
+    """Group ``RUNTIME=VALUE`` by runtime; a bare value applies to all but the evaluator."""
     by_runtime: dict[str, list[str]] = {}
     able = [name for name in runtimes if name != "reference"] or runtimes
     for text in texts:

@@ -171,7 +171,7 @@ def _convert_to_target(options: argparse.Namespace) -> None:
 
 
 def _convert_or_advise(options: argparse.Namespace) -> Conversion:
-    """Convert the model; add commands that would succeed to the text of an error."""
+    """Convert the model; if that fails, add commands that would succeed to the error."""
     try:
         return _convert_model(options, options.model, options.opset)
     except FileError:
@@ -195,9 +195,9 @@ _VALUES, _FLAGS = ("domain", "operator", "target"), ("strict", "checked", "allow
 
 
 def _next_commands(options: argparse.Namespace) -> Iterator[str]:
-    """Yield commands that succeed where the given command failed, after trying each of them.
+    """Yield variants of the failed command that succeed, after trying each of them.
 
-    They convert to the nearest opset that works, or replace dynamic sizes with numbers.
+    The variants convert to the nearest opset that works or replace dynamic sizes with numbers.
     """
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
     from ndgather.models.onnx.files import map_model  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Model inputs: read from files, an archive or a test data folder, or generated at random."""
+"""Inputs of models, from files, archives, test data folders or a random generator."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _size(text: str) -> int:
 
 
 def given_inputs(options: argparse.Namespace, ports: Sequence[Port]) -> dict[str, Array]:
-    """Return the inputs that the options pass as files or text."""
+    """Return the inputs that the options specify, as files or as text."""
     arrays: dict[str, Array] = {}
     place: Path | None = options.place
     if place is not None and place.is_dir():
@@ -119,7 +119,7 @@ def _read_input(name: str, text: str, port: Port | None) -> Array:
         readable = not is_file and port is not None and port.dtype is not None
         value = json.loads(text, parse_float=Decimal) if readable else None
         listed = dtypes.array_of(value)
-    except (ValueError, RecursionError):  # not a value, or lists of different lengths
+    except (ValueError, RecursionError):  # raised for invalid JSON or ragged lists
         value = None
     if value is None or port is None or port.dtype is None or isinstance(value, dict):
         return tensor_files.read(Path(text))
@@ -136,7 +136,7 @@ def _read_input(name: str, text: str, port: Port | None) -> Array:
 
 
 def keep_inputs(folder: Path, ports: Sequence[Port], inputs: Mapping[str, Array]) -> None:
-    """Write inputs to the files that ``--inputs`` reads from a folder."""
+    """Write inputs to a folder, as files that ``--inputs`` can read."""
     tensor_files.make_folder(folder)
     needed = [port.name for port in ports if port.name in inputs]
     tensor_files.write_all(
@@ -145,7 +145,7 @@ def keep_inputs(folder: Path, ports: Sequence[Port], inputs: Mapping[str, Array]
 
 
 def compare_outputs(options: argparse.Namespace, outputs: Sequence[OutputArray]) -> int:
-    """Compare outputs with those in the inputs folder and return how many were compared."""
+    """Compare outputs with files in the inputs folder, and return the number of files."""
     place: Path | None = options.place
     if place is None or not place.is_dir():
         return 0

@@ -78,11 +78,11 @@ not at all.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRun:
-    """The outcome of a run, sent by the process that ran the model."""
+    """The outcome of a run, which a child process sends to its parent."""
 
     result: Run
-    files: Mapping[str, Path]  # output name -> file to write
-    compared: int  # number of outputs that matched a file of the inputs folder
+    files: Mapping[str, Path]
+    compared: int  # the number of outputs that matched a file in the inputs folder
     not_loaded: str
 
 
@@ -146,8 +146,8 @@ def work(options: argparse.Namespace) -> None:
 
 
 def _needs_child(options: argparse.Namespace) -> bool:
-    """Return whether the model may run in a runtime that can crash or hang."""
-    if options.debug:  # an exception from a child has no traceback
+    """Return whether to isolate the model, because its runtime might crash or hang."""
+    if options.debug:  # exceptions from a child have no traceback
         return False
     if options.timeout is not None:
         return True
@@ -178,7 +178,7 @@ def run_as_child(options: argparse.Namespace) -> ModelRun:
 
 
 def load_and_run(options: argparse.Namespace) -> ModelRun:
-    """Load a model, run it, and compare its outputs with those in the inputs folder."""
+    """Load and run a model, and compare its outputs with files in the inputs folder."""
     with working(options.model, options.quiet):
         model = _load(options)
         files = _output_files(options, [port.name for port in model.outputs])
@@ -192,7 +192,7 @@ def load_and_run(options: argparse.Namespace) -> ModelRun:
 
 
 def _output_files(options: argparse.Namespace, names: Sequence[str]) -> dict[str, Path]:
-    """Return the file of each output to be saved, after checking that it can be written."""
+    """Return the file for each output that is saved, after checking that it is writable."""
     for name in options.outputs:
         if name not in names:
             raise ModelError(

@@ -1,4 +1,4 @@
-"""``ndgather sel``: look up values of a data set at the points of a table."""
+"""``ndgather sel``: look up values of a dataset at the points of a table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ METHODS = ("nearest", "pad", "backfill", "linear")
 
 
 class _Methods(argparse.Action):
-    """Collect methods by coordinate; an empty name stands for all other coordinates."""
+    """Collect a method for each coordinate, and for all others under an empty name."""
 
     def __call__(self, _parser: Any, namespace: Any, values: Any, _option: Any = None) -> None:
         name, _, method = values.rpartition("=")
@@ -207,7 +207,7 @@ def work(options: argparse.Namespace) -> None:
     except ImportError as error:
         raise messages.reader_missing(str(options.data), error.name or "xarray") from None
     output, method = options.output, options.method
-    if method is not None and [*method] == [""]:  # the same for all coordinates
+    if method is not None and [*method] == [""]:  # all coordinates use the same method
         method = method[""]
     if output not in (None, tables.PIPE):
         tables.suffix_of(output, tables.OUTPUTS)
@@ -281,7 +281,7 @@ def _standard_output_error(error: Exception) -> Exception:
 
 
 def _plan_text(points: Path, plan: Plan) -> str:
-    """Describe how much a command would read and allocate."""
+    """Return a description of how much a command would read and allocate."""
     return "\n".join(
         [
             *(f"{name}: {estimate_text(needed)}" for name, needed in plan.variables.items()),
@@ -297,7 +297,7 @@ def _json_text(plan: Plan) -> str:
 
 
 def estimate_text(needed: Estimate) -> str:
-    """Describe how much a call on a stored array would read and allocate."""
+    """Return a description of how much a call on a stored array would read and allocate."""
     about = "" if needed.stored_is_known else "about "
     return (
         f"{messages.plural(needed.points, 'point')} in {messages.plural(needed.chunks, 'chunk')}: "
@@ -316,7 +316,7 @@ def _character(text: str) -> str:
 
 
 def _number(text: str) -> object:
-    """Convert a number; a duration such as 1h remains a string."""
+    """Return the number in a text, or the text itself, such as the duration 1h."""
     try:
         return float(text)
     except ValueError:

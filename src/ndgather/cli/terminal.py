@@ -18,11 +18,11 @@ from ndgather.messages import LOGGER
 
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 BYTES = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
-WIDTHS = (40, 100)  # the narrowest and widest page, in characters
+WIDTHS = (40, 100)  # minimum and maximum width of a page, in characters
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
-    """Add the options of every command."""
+    """Add the options that all commands have."""
     parser.add_argument(
         "--threads",
         metavar="N",
@@ -34,7 +34,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 
 class Named(argparse.Action):
-    """Collect ``NAME=VALUE`` options in a dict; `read` converts a value or raises ValueError."""
+    """Collect ``NAME=VALUE`` options in a dict, after converting each value with `read`."""
 
     def __init__(self, read: Callable[[str], object] = str, **options: Any) -> None:
         super().__init__(default={}, **options)
@@ -83,7 +83,7 @@ def require_output(options: argparse.Namespace) -> None:
 
 
 def add_runtimes(parser: argparse.ArgumentParser, about: str) -> None:
-    """Add ``--runtime``, a comma-separated list of names that may be repeated."""
+    """Add the option ``--runtime``, a comma-separated list that may be repeated."""
     parser.add_argument(
         "--runtime",
         dest="runtimes",
@@ -136,7 +136,7 @@ def time_text(seconds: float) -> str:
 
 
 def scaled(value: float, units: Sequence[tuple[float, str]]) -> str:
-    """Format `value` with at least three digits, in the largest unit that does not exceed it."""
+    """Format `value` with three significant digits, in the largest unit that fits."""
     size, unit = next((item for item in units if value >= item[0]), units[-1])
     return f"{value / size:#.3g} {unit}".replace(". ", " ")
 
@@ -148,7 +148,7 @@ class _OneLine(logging.Formatter):
 
 @contextmanager
 def log_to_stderr(verbose: bool) -> Iterator[None]:
-    """Write the log to standard error if `verbose`."""
+    """Write the log to standard error if `verbose` is true."""
     if not verbose:
         yield
         return
@@ -164,12 +164,12 @@ def log_to_stderr(verbose: bool) -> Iterator[None]:
         LOGGER.removeHandler(handler)
 
 
-PATIENCE_S = 1.0  # delay before a progress bar appears
+PATIENCE_S = 1.0  # delay in seconds before a progress bar appears
 _STEP_S = 0.25
 
 
 def shows_progress(quiet: bool = False) -> bool:
-    """Return whether standard error is a terminal and tqdm is installed."""
+    """Return whether to show progress bars, which require a terminal and tqdm."""
     return sys.stderr.isatty() and not quiet and find_spec("tqdm") is not None
 
 
@@ -188,14 +188,14 @@ def working(what: str, quiet: bool = False) -> Iterator[None]:
 
 @contextmanager
 def _refreshed(shown_bar: Any) -> Iterator[None]:
-    """Keep the elapsed time of a progress bar up to date."""
+    """Update the elapsed time of a progress bar in a background thread."""
     ended = threading.Event()
 
     def refresh() -> None:
         if ended.wait(PATIENCE_S):
             return
         while not ended.wait(_STEP_S):
-            shown_bar.update(0)  # after `refresh`, tqdm would not clear the bar
+            shown_bar.update(0)  # with `refresh`, tqdm would not clear the bar
 
     thread = threading.Thread(name="ndgather-bar", target=refresh, daemon=True)
     thread.start()

@@ -1,4 +1,4 @@
-"""Published operators. Each version of an operator is a row of data.
+"""Published operators, with a row of data for each version of an operator.
 
 `schema` defines the types of the rows, and `rows` has a module of data for each specification.
 `inference` applies rows to types and shapes, and `callables` turns them into operators.
@@ -57,7 +57,7 @@ def operator(
     version: int | None = None,
     opset: int | None = None,
 ) -> Operator:
-    """Return a version of an operator, which can be called.
+    """Return a version of an operator, as a callable object.
 
     Parameters
     ----------

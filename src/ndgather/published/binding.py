@@ -1,4 +1,4 @@
-"""Bind and check the arguments of operator calls: inputs and attributes."""
+"""Bind and check the inputs and attributes of operator calls."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AttributeValue: TypeAlias = int | str | bool
 def bind(
     row: OperatorVersion, inputs: Sequence[object], named: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, AttributeValue]]:
-    """Separate inputs from attributes, check the attributes and add their defaults."""
+    """Separate inputs from attributes, check the attributes, and add default values."""
     names = [item.name for item in row.inputs]
     if len(inputs) > len(names):
         raise _wrong_inputs(row, len(inputs))
@@ -56,7 +56,7 @@ def bind(
 def bind_arrays(
     row: OperatorVersion, inputs: Sequence[object], named: Mapping[str, Any]
 ) -> tuple[dict[Role, Array], dict[str, AttributeValue]]:
-    """Return the input arrays, which may be of any library, and the attributes."""
+    """Return the attributes and the inputs, which may be arrays of any library."""
     bound, attributes = bind(row, inputs, named)
     arrays = {}
     for item in row.inputs:
@@ -74,7 +74,7 @@ def bind_arrays(
 
 
 def _with_common_strings(data: Any, updates: Array) -> tuple[Any, Array]:
-    """Return data and updates; give strings of different widths a common dtype."""
+    """Return data and updates, converting strings of different widths to a common dtype."""
     if not isinstance(data, np.ndarray) or data.dtype == updates.dtype:
         return data, updates
     if {type_of(array).dtype for array in (data, updates)} != {"string"}:
@@ -93,9 +93,9 @@ def bind_types(
     constants: Mapping[str, Any],
     named: Mapping[str, Any],
 ) -> tuple[list[TensorType | None], dict[str, AttributeValue], dict[Role, Array]]:
-    """Return the type of each input, the attributes, and the known values of inputs.
+    """Return the types of all inputs, the attributes, and the known values of inputs.
 
-    The type of an omitted optional input is None.
+    If an optional input is omitted, its type is None.
     """
     bound, attributes = bind(row, types, named)
     declared: list[TensorType | None] = []
@@ -151,7 +151,7 @@ def _attribute(row: OperatorVersion, attribute: Attribute, value: object) -> Att
         return bool(value)
     if attribute.type is AttributeType.STRING and isinstance(value, str):
         words = attribute.words or [choice.word for choice in attribute.choices]
-        word = str.__str__(value)  # a subclass may override the comparison
+        word = str.__str__(value)  # subclasses of str may override comparisons
         if word not in words:
             raise messages.unknown_choice(str(row), name, value, words)
         return word
@@ -174,7 +174,7 @@ def _numpy_array(row: OperatorVersion, name: str, value: object) -> Array:
 
 
 def _checked_type(row: OperatorVersion, name: str, known: TensorType) -> TensorType:
-    """Return a type whose shape is a tuple of Python integers, names and None."""
+    """Check a type, and convert the sizes in its shape to Python integers."""
     if known.shape is None:
         return known
     partial = isinstance(known.shape, RankAtLeast)

@@ -48,17 +48,17 @@ _RULES = (
 
 
 class KnownCalls:
-    """A cache of checked calls of an operator, by the types and shapes of the arrays."""
+    """A cache of checked calls of an operator, keyed by the types and shapes of arrays."""
 
     def __init__(self, row: OperatorVersion) -> None:
         self._caller = str(row)
         roles = [item.role for item in row.inputs]
         self._axis = roles.index(Role.AXIS) if Role.AXIS in roles else -1
-        # Values: a function of the arrays, the number of arrays, and the shape of the result.
+        # Each value consists of a function, its number of arrays, and the shape of the result.
         self._known: dict[Key, tuple[Callable[..., Any], int, tuple[int, ...]]] = {}
 
     def key(self, inputs: Sequence[object], named: Mapping[str, object]) -> Key | None:
-        """Return a key of what the checks depend on, or None if they depend on values."""
+        """Return a key for all properties that are checked, or None if values are checked."""
         key: list[object] = []
         for position, value in enumerate(inputs):
             if type(value) is np.ndarray and value.dtype.kind != "O":
@@ -78,7 +78,7 @@ class KnownCalls:
     def result(self, key: Key, inputs: Sequence[ArrayLike]) -> Array | None:
         """Return the result of a known call, or None if the call must be checked.
 
-        It must be checked if it is new, or if another thread has reshaped an input meanwhile.
+        A call must be checked if it is new or if another thread has reshaped one of its inputs.
         """
         known = self._known.get(key)
         if known is None:
@@ -93,7 +93,7 @@ class KnownCalls:
         return None
 
     def held(self, inputs: Sequence[ArrayLike]) -> tuple[ArrayLike, ...]:
-        """Return views, and a copy of the axis, whose shapes and value other threads cannot set."""
+        """Return views of the inputs and a copy of the axis, which other threads cannot change."""
         return tuple(
             value
             if not isinstance(value, np.ndarray)
@@ -102,7 +102,7 @@ class KnownCalls:
         )
 
     def add(self, key: Key, call: Call, count: int, shape: tuple[int, ...]) -> None:
-        """Cache a checked call with its number of arrays and the shape of its result."""
+        """Cache a checked call, its number of arrays, and the shape of its result."""
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         self._known[key] = (call.repeatable(), count, shape)
@@ -111,9 +111,9 @@ class KnownCalls:
 def plan_call(
     row: OperatorVersion, arrays: Mapping[Role, Any], attributes: Mapping[str, AttributeValue]
 ) -> tuple[Call, tuple[Any, ...]]:
-    """Check a call except for index values; return the core's call and the result shape.
+    """Check a call, except for index values, and return a call of the core and the result shape.
 
-    The caller must reshape the core's result to this shape.
+    The caller must reshape the result of the core to this shape.
     """
     types = {role: type_of(array) for role, array in arrays.items()}
     values = {Role.AXIS: arrays[Role.AXIS]} if Role.AXIS in arrays else {}
@@ -127,7 +127,7 @@ def plan_call(
     if row.kind.scatters:
         options = _scatter_options(row, arrays, types, attributes)
     elif not row.index_rule.raises:
-        # The core has no default fill value for Python strings.
+        # For Python strings, the core does not have a default fill value.
         objects = getattr(getattr(data, "dtype", None), "kind", "O") == "O"
         strings = objects and types[Role.DATA].dtype == "string"
         options = {"mode": "fill", "fill_value": "" if strings else None}
@@ -150,11 +150,11 @@ def _scatter_options(
     types: Mapping[Role, TensorType],
     attributes: Mapping[str, AttributeValue],
 ) -> dict[str, Any]:
-    """Return the arguments that only scatters have."""
+    """Return the arguments that only scatters accept."""
     updates, data = arrays[Role.UPDATES], types[Role.DATA]
     data_rank = len(data.shape)  # type: ignore[arg-type]  # known
     if row.kind is Kind.SCATTER_ND and types[Role.INDICES].shape == (data_rank,):
-        updates = reshaped(updates, ())  # the update of a single element may have any rank
+        updates = reshaped(updates, ())  # an update of a single element may have any rank
     return {
         "updates": updates,
         "reduction": _reduction(row, attributes, arrays[Role.DATA], data).value,
@@ -167,7 +167,7 @@ def _computed(
 ) -> Array:
     """Check a call and compute its result, using the definition of the operator."""
     assert row.definition is not None
-    # Other threads may write to the inputs, so copy the values that are checked, and fix shapes.
+    # Other threads may change the inputs, so copy checked values, and use views to fix shapes.
     arrays = {role: x.view() if role in ELEMENTS else x.copy() for role, x in arrays.items()}
     types = [type_of(arrays[x.role]) if x.role in arrays else None for x in row.inputs]
     infer(row, types, attributes, values=arrays)
@@ -182,7 +182,7 @@ def _reduction(
         return Reduction.NONE
     word = str(attributes["reduction"])
     dtype: Any = getattr(data, "dtype", known.dtype)
-    # Adapters of other libraries raise for reductions that they do not support.
+    # Adapters of other libraries raise an error for reductions that they do not support.
     names = REDUCTIONS
     if isinstance(dtype, np.dtype):
         names = supported_reductions(dtype)
@@ -194,10 +194,10 @@ def _reduction(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A rule in which two operators differ, e.g. ``"attributes.axis.required"``."""
+    """A rule such as ``"attributes.axis.required"`` in which two operators differ."""
 
     what: str
-    here: object  # its value, or None if absent; only the added types or choices
+    here: object  # the value, or None; for types and choices, only the additional entries
     there: object
 
 
@@ -269,7 +269,7 @@ class Operator:
 
     @property
     def name(self) -> str:
-        """The name of the operator in its specification, e.g. ``"GatherND"``."""
+        """The name of the operator in its specification, such as ``"GatherND"``."""
         return self.row.name
 
     @property
@@ -279,7 +279,7 @@ class Operator:
 
     @property
     def version(self) -> int:
-        """The first opset of the domain that contains this version of the operator."""
+        """The version of the operator, which is the first opset that contains it."""
         return self.row.since
 
     def __call__(self, *inputs: ArrayLike, **named: Any) -> Array:
@@ -322,7 +322,7 @@ class Operator:
             known = self._known.result(key, inputs)
             if known is not None:
                 return known
-            # Other threads cannot invalidate the checks of these views.
+            # Other threads cannot reshape these views after the checks.
             inputs = self._known.held(inputs)
             key = self._known.key(inputs, named)
         arrays, attributes = binding.bind_arrays(self.row, inputs, named)
@@ -330,7 +330,7 @@ class Operator:
             return _computed(self.row, arrays, attributes)
         call, shape = plan_call(self.row, arrays, attributes)
         result: Any = api.run(call)
-        if len(shape) != len(getattr(result, "shape", shape)):  # some versions fuse batch axes
+        if len(shape) != len(getattr(result, "shape", shape)):  # some operators fuse the batch axes
             result = reshaped(result, shape)
         if key is not None:
             self._known.add(key, call, len(arrays.keys() - {Role.AXIS}), shape)
@@ -392,7 +392,7 @@ class Operator:
         constants: Mapping[str, ArrayLike] | None = None,
         **named: Any,
     ) -> Inference:
-        """Infer the types of the outputs, and more about the types of the inputs.
+        """Infer the types of the outputs and refine the types of the inputs.
 
         Parameters
         ----------

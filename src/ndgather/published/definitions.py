@@ -1,7 +1,7 @@
-"""Operators that are not a single call of the core: shape inference, and computation with NumPy.
+"""Shape inference and NumPy implementations of operators that are not a single call of the core.
 
-The sizes that `infer_shapes` functions see may be names or unknown, and only some inputs have known
-values. `compute` functions see checked arrays.
+The `infer_shapes` functions receive sizes that may be named or unknown, and values of some inputs.
+The `compute` functions receive arrays that have already been checked.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Attributes: TypeAlias = Mapping[str, Any]
 
 
 def _equate(call: CallShapes, role: Role, wanted: Sequence[Size]) -> None:
-    """Require an input to have the sizes `wanted`."""
+    """Require that an input has the shape `wanted`."""
     axes = call.axes[role]
     before = call.shown(axes)
     if not axes.is_of(len(wanted)) or not all(map(call.sizes.equate, axes.sizes, wanted)):
@@ -256,7 +256,7 @@ def _numbers(array: Array) -> Array:
 
 
 def _compute_gather_tree(row: OperatorVersion, arrays: Arrays, _: Attributes) -> Array:
-    """Follow the parents of each beam from the last step to the first."""
+    """Follow the parents of each beam from the last step back to the first step."""
     ids, end = arrays[Role.DATA], arrays[Role.END]
     parents, lengths = _numbers(arrays[Role.INDICES]), _numbers(arrays[Role.LENGTHS])
     steps, batches, width = ids.shape
@@ -359,7 +359,7 @@ def _infer_block_quantized(call: CallShapes) -> Axes:
 def _infer_scales(
     call: CallShapes, sizes: Sequence[Size], quantized: int, *, broadcasts: bool
 ) -> None:
-    """Require a scale for each block of data with these sizes."""
+    """Require that `scales` has an element for each block of data with the given sizes."""
     block, scales = call.attributes["block_size"], call.axes[Role.SCALES]
     wanted = list(sizes)
     size = call.sizes.value(sizes[quantized])
@@ -375,7 +375,7 @@ def _infer_scales(
 
 
 def _compute_block_quantized(row: OperatorVersion, arrays: Arrays, attributes: Attributes) -> Array:
-    """Gather the numbers, scales and zero points; multiply in float32."""
+    """Gather numbers, scales and zero points, and dequantize the numbers in float32."""
     data, indices, scales = (arrays[x] for x in (Role.DATA, Role.INDICES, Role.SCALES))
     along, blocks = (attributes[x] % data.ndim for x in ("gather_axis", "quantize_axis"))
     rank = data.ndim - 1 + indices.ndim
@@ -392,7 +392,7 @@ def _compute_block_quantized(row: OperatorVersion, arrays: Arrays, attributes: A
     block_of = np.arange(count) // min(attributes["block_size"] or longest, longest)
 
     def of_blocks(array: Array) -> Array:
-        """Return the element of `array` for the block of each number, as float32."""
+        """Return a float32 array with the element of `array` for each number's block."""
         if blocks == along:
             taken = np.take(array, block_of[places], along)
         else:
@@ -413,7 +413,7 @@ def _compute_block_quantized(row: OperatorVersion, arrays: Arrays, attributes: A
 
 
 def _unpacked(array: Array, bits: int) -> Array:
-    """Unpack numbers of `bits` bits from the bytes of the last axis, low bits first."""
+    """Unpack numbers of `bits` bits from the bytes along the last axis, low bits first."""
     if bits == 8 or array.dtype != np.uint8:
         return array
     shifts = np.arange(0, 8, bits, dtype=np.uint8)

@@ -1,8 +1,8 @@
-"""Shape and type inference for operators; sizes may be names or unknown.
+"""Shape and type inference for operators, with sizes that may be named or unknown.
 
-`infer` raises an error if the call cannot run for any values of its inputs. Sizes are inferred by
-equating them. If the axis or the length of an index tuple is unknown, every possible value is
-tried, and the result has everything that the successful trials have in common.
+`infer` raises an error if the call cannot run for any values of its inputs. Sizes are inferred from
+equalities. If the axis or the length of an index tuple is unknown, every possible value is tried,
+and the result contains everything that all successful trials have in common.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from ndgather.published.schema import (
 )
 from ndgather.published.shapes import LARGEST_RANK, Axes, Size, Sizes, Unknown
 
-# The minimum numbers of axes of data and of indices after the batch axes.
+# The minimum number of axes that follow the batch axes, in data and in indices.
 _AFTER_BATCH = {
     AttributeRange.BATCH_BELOW_RANKS: (1, 1),
     AttributeRange.BATCH_UP_TO_AXIS: (0, 0),
@@ -58,9 +58,9 @@ def infer(
 ) -> Inference:
     """Infer the types of a call from the input types, the attributes and known values of inputs.
 
-    `types` and `attributes` are complete; an omitted input has type None. If `check_empty_axes`,
-    raise for indices into an axis of size 0. Real calls leave that to the check of index values,
-    which names the position.
+    `types` has an entry for every input, which is None if the input is omitted. If
+    `check_empty_axes` is true, raise an error for indices into an axis of size 0. When a call runs,
+    the check of index values raises this error with the position of the index.
     """
     values = values or {}
     dtypes = _merged_dtypes(row, types, values)
@@ -110,7 +110,7 @@ def _inferred_shape(
     attributes: Mapping[str, int | str | bool],
     values: Mapping[Role, Array],
 ) -> tuple[CallShapes, Shape, int | None, int | None]:
-    """Return the inferred call, the result shape, and the depth and axis of `Inference`."""
+    """Infer the result; return the call, the result shape, the depth and the axis."""
     row = call.row
     axis = attributes.get("axis", values.get(Role.AXIS))
     if axis is not None and not row.kind.tuples:
@@ -128,7 +128,7 @@ def _inferred_shape(
 def _merged_dtypes(
     row: OperatorVersion, types: Sequence[TensorType | None], values: Mapping[Role, Array]
 ) -> dict[str, str | None]:
-    """Return the element type of each type variable of `row`, or None if it is unknown."""
+    """Return the element type of each type variable, or None if the type is unknown."""
     known: dict[str, tuple[str, str]] = {}
     for item, tensor in zip(row.inputs, types, strict=True):
         dtype, value = None if tensor is None else tensor.dtype, values.get(item.role)
@@ -152,7 +152,7 @@ def _merged_dtypes(
 
 @dataclass(slots=True)
 class CallShapes:
-    """The shapes of a call during inference."""
+    """The shapes of a call while they are being inferred."""
 
     row: OperatorVersion
     sizes: Sizes
@@ -193,7 +193,7 @@ class CallShapes:
         return (*dims, *(() if axes.exact else ("...",)))
 
     def equate_updates(self, wanted: Sequence[Size]) -> None:
-        """Equate the leading sizes of updates with `wanted`."""
+        """Require that the leading sizes of updates equal `wanted`."""
         updates = self.axes[Role.UPDATES]
         if not updates.reaches(len(wanted)):
             raise self.updates_do_not_fit(Axes(list(wanted), exact=False))
@@ -206,7 +206,7 @@ class CallShapes:
         return messages.updates_do_not_fit(self.caller, updates, self.shown(wanted))
 
     def check_axis_not_empty(self, axis: int, positions: Sequence[Size]) -> None:
-        """Require `axis` not to be empty unless one of the sizes `positions` is 0."""
+        """Require that `axis` is not empty, unless one of the sizes in `positions` is 0."""
         if not (self.row.index_rule.raises and self.check_empty_axes):
             return
         size = self.data.sizes[axis]
@@ -253,7 +253,7 @@ def _infer_ranks(call: CallShapes) -> None:
 
 
 def _infer_axis(call: CallShapes, axis: int) -> None:
-    """Check `axis` and normalize it if the rank is known."""
+    """Check `axis`, and normalize it if the rank of data is known."""
     call.axis = counted_from_the_front(call, "axis", axis)
     if call.row.kind is not Kind.GATHER:
         for role in {Role.INDICES, Role.UPDATES} & set(call.axes):
@@ -261,7 +261,7 @@ def _infer_axis(call: CallShapes, axis: int) -> None:
 
 
 def counted_from_the_front(call: CallShapes, name: str, axis: int) -> int:
-    """Check an axis of data; return it as a non-negative number if the rank is known."""
+    """Check an axis of data, and normalize it if the rank of data is known."""
     data = call.data
     declared = data.rank
     if not data.reaches(axis + 1 if axis >= 0 else -axis):
@@ -272,7 +272,7 @@ def counted_from_the_front(call: CallShapes, name: str, axis: int) -> int:
 
 
 def _infer_batch_dims(call: CallShapes, batch_dims: int) -> None:
-    """Check and normalize `batch_dims`, and equate the batch axes of data and indices."""
+    """Check and normalize `batch_dims`, and require equal batch axes in data and indices."""
     attribute = call.row.attribute("batch_dims")
     if attribute is None:
         return
@@ -308,9 +308,9 @@ def _check_axis_after_batch(call: CallShapes, axis: int) -> None:
 
 
 def _infer_shape(call: CallShapes) -> tuple[CallShapes, Shape, int | None]:
-    """Return the inferred call, the result shape and the length of an index tuple."""
+    """Infer the result; return the call, the result shape and the index tuple's length."""
     by_tuple = call.row.kind.tuples
-    if call.batch_dims < 0:  # relative to the unknown rank of indices
+    if call.batch_dims < 0:  # counts from the end of indices, whose rank is unknown
         return call, None, None
     choices: Iterable[int] | None = None  # None means unlimited
     if by_tuple:
@@ -338,7 +338,7 @@ def _infer_shape(call: CallShapes) -> tuple[CallShapes, Shape, int | None]:
 
 
 def _depths(call: CallShapes) -> Iterable[int] | None:
-    """Return the possible lengths of an index tuple, or None for unlimited."""
+    """Return the possible lengths of an index tuple, or None if they are unlimited."""
     data, indices, lowest = call.data, call.indices, call.row.lowest_depth
     depth = call.sizes.value(indices.sizes[-1]) if indices.exact else None
     if depth is None:
@@ -357,7 +357,7 @@ def _depths(call: CallShapes) -> Iterable[int] | None:
 
 
 def _applied(call: CallShapes, choice: int) -> Axes:
-    """Apply the rules of the kind until a fixed point is reached; return the result axes."""
+    """Apply the rule of the operator's kind until nothing changes; return the result axes."""
     rule = _RULES[call.row.kind]
     while True:
         steps = call.sizes.steps
@@ -393,12 +393,12 @@ def _gather_nd(call: CallShapes, depth: int) -> Axes:
 
 
 def _followed_by_unknown(sizes: Sequence[Size], count: int) -> Axes:
-    """Return axes that start with `sizes`, followed by at least `count` unknown axes."""
+    """Return axes with the given sizes, followed by at least `count` unknown axes."""
     return Axes([*sizes, *(Unknown() for _ in range(count))], exact=False)
 
 
 def _fused(call: CallShapes, lead: list[Size]) -> list[Size]:
-    """Return the leading axes of the result; fuse the batch axes if the row requires it."""
+    """Return the leading axes of the result, in which some operators fuse the batch axes."""
     count, sizes = call.batch_dims, call.sizes
     if call.row.batch_rule is not BatchRule.FUSED or count < 2:
         return lead
@@ -451,7 +451,7 @@ def _gather(call: CallShapes, axis: int) -> Axes:
 def _scatter_nd(call: CallShapes, depth: int) -> Axes:
     data, indices, updates = call.data, call.indices, call.axes[Role.UPDATES]
     data.reaches(depth)
-    loose = call.row.one_element_updates  # if set, an update of one element may have any rank
+    loose = call.row.one_element_updates  # an update of a single element may have any rank
     fits = True
     if updates.exact and data.exact and not (indices.exact or (loose and depth == data.rank)):
         fits = indices.is_of(updates.rank - (data.rank - depth) + 1)
@@ -491,7 +491,7 @@ _RULES = {
 
 
 def _known_of_result(call: CallShapes) -> Axes:
-    """Return the known axes of the result if the choices of depth or axis are unlimited."""
+    """Return the axes of the result that do not depend on the unknown depth or axis."""
     data, indices = call.data, call.indices
     if call.row.kind.scatters:
         return data
@@ -505,17 +505,17 @@ def _known_of_result(call: CallShapes) -> Axes:
 
 
 def check_known_indices(row: OperatorVersion, inference: Inference, indices: Array) -> None:
-    """Raise for the first out-of-bounds index of an inferred call."""
+    """Raise an error if an index of an inferred call is out of bounds."""
     data = inference.inputs[0]
     if row.index_rule.raises and inference.axis is not None and data.shape is not None:
         check_indices(row, data.first, indices, inference.axis)
 
 
 def check_indices(row: OperatorVersion, data: Sequence[Dim], indices: Array, axis: int) -> None:
-    """Raise for the first out-of-bounds entry of `indices`.
+    """Raise an error for the first out-of-bounds index.
 
-    `data` has the leading sizes of data; unknown sizes allow any index. `axis` is the indexed axis
-    or, for index tuples, the first indexed axis.
+    `data` contains the leading sizes of data. If a size is unknown, any index is allowed. `axis` is
+    the indexed axis or, for index tuples, the first indexed axis.
     """
     by_tuple = row.kind.tuples
     columns = indices if by_tuple else indices[..., None]

@@ -1,4 +1,4 @@
-"""The data types of the rows, above all `OperatorVersion`."""
+"""Data types of rows, such as `OperatorVersion`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COMPLEX = ("complex64", "complex128")
 
 
 OPERATOR_KINDS = tuple(kind for kind in Kind if not kind.windows)
-"""The kinds of the operators; an operator with a definition only resembles its kind."""
+"""The kinds of operators; an operator with a definition only resembles its kind."""
 
 
 class Role(StrEnum):
@@ -44,7 +44,7 @@ ELEMENTS = frozenset({Role.DATA, Role.UPDATES, Role.SCALES, Role.ZERO_POINTS})
 
 
 class Outside(StrEnum):
-    """The effect of an out-of-bounds index."""
+    """The effect of an out-of-bounds index; if it is undefined, this package raises an error."""
 
     RAISE = "raise"
     ZEROS = "zeros"
@@ -56,7 +56,7 @@ _EQUAL = "the first `batch_dims` sizes of `indices` and `data` must be equal"
 
 
 class BatchRule(StrEnum):
-    """The rule for the batch axes of data and indices, as worded on the operator pages."""
+    """The rule for batch axes, which the operator pages quote."""
 
     NONE = "none"
     EQUAL = f"{_EQUAL}; nothing is broadcast"
@@ -64,7 +64,7 @@ class BatchRule(StrEnum):
 
 
 class OffAxisRule(StrEnum):
-    """The allowed sizes of indices off the indexed axis, as worded on the operator pages."""
+    """The allowed sizes of indices along other axes, which the operator pages quote."""
 
     FREE = "none"
     AT_MOST = "at most those of `data`, except along `axis`; nothing is broadcast"
@@ -73,7 +73,7 @@ class OffAxisRule(StrEnum):
 
 
 class Duplicates(StrEnum):
-    """The rule for several updates of the same element, as worded on the operator pages."""
+    """The rule for duplicate indices in scatters, which the operator pages quote."""
 
     NOT_APPLICABLE = "none"
     FORBIDDEN = "not allowed"
@@ -86,7 +86,7 @@ class Duplicates(StrEnum):
 
 
 class Reduction(StrEnum):
-    """The core's names for the ways to combine an update with the original element."""
+    """The way in which the core combines an update with the original element."""
 
     NONE = "none"
     ADD = "add"
@@ -106,7 +106,7 @@ class AttributeType(StrEnum):
 
 
 class AttributeRange(StrEnum):
-    """The allowed values of an attribute; r and q are the ranks of data and indices."""
+    """The allowed values of an attribute, where r and q are the ranks of data and indices."""
 
     AXIS = "`-r..r-1`"
     BATCH_BELOW_RANKS = "`0..min(q, r)-1`"
@@ -120,7 +120,7 @@ class AttributeRange(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The name of a reduction in a specification, e.g. `prod` for `mul`."""
+    """The name of a reduction in a specification, such as `prod` for `mul`."""
 
     word: str
     reduction: Reduction
@@ -136,12 +136,12 @@ class Attribute:
     default: int | str | bool | None = None
     required: bool = False
     choices: tuple[Choice, ...] = ()
-    words: tuple[str, ...] = ()  # the allowed values of a string that is not a reduction
+    words: tuple[str, ...] = ()  # the allowed strings, unless the attribute is a reduction
     summary: str = ""
 
 
 def reduction_attribute(*words: str) -> Attribute:
-    """Return the attribute `reduction` with these choices; the default is "none"."""
+    """Return the attribute `reduction` with the given choices and the default "none"."""
     reductions = {"sum": Reduction.ADD, "prod": Reduction.MUL}
     choices = [Choice(word=x, reduction=reductions.get(x) or Reduction(x)) for x in words]
     return Attribute(
@@ -188,8 +188,8 @@ class Output:
 class IndexRule:
     """The allowed index values along an axis of size s, and the effect of other values."""
 
-    negative: bool  # whether the range is [-s, s-1] instead of [0, s-1]
-    outside: Outside  # this package raises an error if it is undefined
+    negative: bool  # whether the allowed range is [-s, s-1] instead of [0, s-1]
+    outside: Outside
 
     @property
     def raises(self) -> bool:
@@ -209,9 +209,9 @@ class Erratum:
 class Definition:
     """The implementation of an operator that is not a single call of the core.
 
-    `infer_shapes` checks the sizes, attributes and values of a call as far as they are known and
-    returns the axes of the result. `compute` returns the result for checked NumPy arrays, given by
-    role, and attributes. `rules` is a table for the operator page.
+    `infer_shapes` checks the known sizes, attributes and values of a call and returns the axes of
+    the result. `compute` returns the result for attributes and NumPy arrays that have already been
+    checked. `rules` is a table for the operator's page.
     """
 
     infer_shapes: Callable[[Any], Any]  # CallShapes -> Axes
@@ -226,7 +226,7 @@ class OperatorVersion:
 
     name: str
     domain: str
-    since: int  # the first opset with this text
+    since: int  # the first opset that contains this version
     kind: Kind
     inputs: tuple[Input, ...]
     index_rule: IndexRule
@@ -237,18 +237,18 @@ class OperatorVersion:
     attributes: tuple[Attribute, ...] = ()
     batch_rule: BatchRule = BatchRule.NONE
     off_axis_rule: OffAxisRule = OffAxisRule.FREE
-    lowest_depth: int = 0  # the minimum length of an index tuple
+    lowest_depth: int = 0  # the minimum length of index tuples
     duplicates: Duplicates = Duplicates.NOT_APPLICABLE
     one_element_updates: bool = False  # whether an update of a single element may have any rank
-    definition: Definition | None = None  # set if the operator is not a single call of its kind
-    notes: tuple[str, ...] = ()  # how this package resolves unclear points of the text, and why
+    definition: Definition | None = None
+    notes: tuple[str, ...] = ()  # unclear points of the text, and how this package resolves them
     errata: tuple[Erratum, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.domain} {self.name}-{self.since}"
 
     def version(self, since: int, **changes: Any) -> OperatorVersion:
-        """Return another version of this operator, with the URL adapted to its number."""
+        """Return another version of this operator, whose URL contains the new version number."""
         source = self.source.replace(f"-{self.since}", f"-{since}")
         return replace(self, since=since, source=source, **changes)
 
@@ -265,7 +265,7 @@ Dim: TypeAlias = int | str | None
 
 @dataclass(frozen=True, slots=True)
 class RankAtLeast:
-    """A shape with known leading sizes, which more axes may follow.
+    """A shape of unknown rank, of which only the leading sizes are known.
 
     Parameters
     ----------
@@ -314,24 +314,24 @@ class TensorType:
 
     @property
     def dims(self) -> tuple[Dim, ...] | None:
-        """The sizes of all axes, or None if the rank is not known."""
+        """The sizes of all axes, or None if the rank is unknown."""
         return self.shape if isinstance(self.shape, tuple) else None
 
     @property
     def first(self) -> tuple[Dim, ...]:
-        """The sizes of all axes that are known to exist."""
+        """The sizes of the leading axes that are known to exist."""
         return first_sizes(self.shape)
 
     @property
     def numbers(self) -> tuple[int, ...] | None:
-        """The sizes of all axes, or None unless all of them are numbers."""
+        """The sizes of all axes, or None if a size or the rank is unknown."""
         sizes = tuple(size for size in self.first if isinstance(size, int))
         return None if self.dims is None or len(sizes) < len(self.dims) else sizes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equality:
-    """A named size and the number or name that it must equal."""
+    """A named size, and the number or the other name that it must equal."""
 
     name: str
     equals: int | str
@@ -339,17 +339,17 @@ class Equality:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inference:
-    """The facts that follow from the types and shapes of the inputs of a call."""
+    """The result of inferring the types and shapes of a call."""
 
     outputs: tuple[TensorType, ...]
     inputs: tuple[TensorType, ...]  # including inferred sizes and ranks
     equalities: tuple[Equality, ...] = ()
-    depth: int | None = None  # the length of an index tuple, if it is determined
-    axis: int | None = None  # the (first) indexed axis of data, non-negative
+    depth: int | None = None
+    axis: int | None = None  # the first axis of data that is indexed, as a non-negative number
 
 
 def dtype_name(array: Array) -> str:
-    """Return the name that the rows use for the element type of an array."""
+    """Return the name of an array's element type, as used in the rows."""
     kind = array.dtype.kind
     if kind in "UST" or (
         kind == "O" and all(isinstance(item, (str, bytes)) for item in array.flat)
@@ -359,7 +359,7 @@ def dtype_name(array: Array) -> str:
 
 
 def type_of(array: Any) -> TensorType:
-    """Return the type of an array or table of any library."""
+    """Return the type of an array or a table from any library."""
     if isinstance(array, np.ndarray):
         return TensorType(dtype_name(array), array.shape)
     shape = tuple(array.shape) if hasattr(array, "shape") else (len(array),)
@@ -378,19 +378,19 @@ def _name(dtype: Any) -> str:
 
 
 def keeps_its_kind(value: Any) -> bool:
-    """Return whether operators accept `value` without conversion to NumPy."""
+    """Return whether operators can use `value` without converting it to a NumPy array."""
     if not exchange.adapter(value) or getattr(value, "is_nested", False):
         return False
     try:
-        return type_of(value).dtype != "object"  # whose element types only NumPy finds out
+        return type_of(value).dtype != "object"  # NumPy must determine the types of objects
     except MemoryError:
         raise
-    except Exception:  # a container without a type or a shape
+    except Exception:  # raised if the type or shape is unavailable
         return False
 
 
 def reshaped(array: Any, shape: tuple[Any, ...]) -> Any:
-    """Reshape an array of any library."""
+    """Reshape an array from any library."""
     if hasattr(array, "reshape"):
         return array.reshape(shape)
     if hasattr(array, "__array_namespace__"):

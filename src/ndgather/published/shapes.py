@@ -1,4 +1,4 @@
-"""Sizes and axes that may be unknown, with known equalities and bounds."""
+"""Sizes and axes that may be unknown, with equalities and bounds between them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LARGEST_RANK = 64
 
 
 class Unknown:
-    """A size that is neither known nor named; it equals only itself."""
+    """A size without a value or a name, which equals only itself."""
 
     __slots__ = ()
 
@@ -23,13 +23,13 @@ Size: TypeAlias = int | str | Unknown
 class Sizes:
     """A union-find structure over the sizes of a call, with bounds.
 
-    The representative of a set of equal sizes is a number if there is one, or else a name.
+    Equal sizes are represented by a number if one is known, and otherwise by a name if possible.
     """
 
     def __init__(self) -> None:
         self._parents: dict[Size, Size] = {}
         self._bounds: dict[Size, tuple[int, int | None]] = {}
-        self.steps = 0  # the number of facts added so far
+        self.steps = 0  # counts changes, to detect a fixed point
 
     def copy(self) -> Sizes:
         copied = Sizes()
@@ -47,7 +47,7 @@ class Sizes:
         return known if isinstance(known, int) else None
 
     def bounds(self, size: Size) -> tuple[int, int | None]:
-        """Return the minimum and maximum of `size`; None means unlimited."""
+        """Return the minimum and maximum of `size`, where a maximum of None means unlimited."""
         known = self.find(size)
         return (known, known) if isinstance(known, int) else self._bounds.get(known, (0, None))
 
@@ -81,7 +81,7 @@ class Sizes:
         return self.bound(second, least, most)
 
     def dim(self, size: Size) -> Dim:
-        """Return `size` for display: its value, its name, or an equal name."""
+        """Return the value or name to display for `size`, or None if it has neither."""
         known = self.find(size)
         if isinstance(known, int):
             return known
@@ -107,19 +107,19 @@ class Axes:
         return len(self.sizes)
 
     def reaches(self, rank: int) -> bool:
-        """Append unknown axes if necessary; return whether there are at least `rank` axes."""
+        """Append unknown axes if allowed; return whether there are at least `rank` axes."""
         if not self.exact:
             self.sizes += [Unknown() for _ in range(min(rank, LARGEST_RANK) - self.rank)]
         return self.rank >= rank
 
     def is_of(self, rank: int) -> bool:
-        """Append unknown axes if necessary; return whether there are exactly `rank` axes."""
+        """Append unknown axes if allowed; return whether there are exactly `rank` axes."""
         fits = self.reaches(rank) and self.rank == rank
         self.exact = self.exact or fits
         return fits
 
     def is_as_long_as(self, other: Axes) -> bool:
-        """Append unknown axes if necessary; return whether both ranks can be equal."""
+        """Append unknown axes if allowed; return whether both ranks can be equal."""
         rank = max(self.rank, other.rank)
         if self.exact or other.exact:
             return self.is_of(rank) and other.is_of(rank)

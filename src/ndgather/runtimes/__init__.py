@@ -1,4 +1,4 @@
-"""Runtimes for ONNX models: the table of runtimes and their adapters."""
+"""The runtimes for ONNX models and their adapters."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """A runtime and its adapter."""
+    """A runtime, which requires an installed module, and its adapter."""
 
-    module: str  # the module that must be installed
+    module: str
     adapter: str  # the module whose ``session(source, options)`` returns a `Session`
-    maps_tensors: bool = False  # whether it can read tensors from files outside the model
+    maps_tensors: bool = False  # whether it can map tensors from external files
 
     @property
     def installed(self) -> bool:
@@ -32,7 +32,7 @@ MODEL_NAMES = {
 
 
 def model_runtime(name: str) -> Runtime:
-    """Return the runtime or user module called `name`; raise LookupError if there is none."""
+    """Return the runtime or user module called `name`, or raise LookupError."""
     if name in MODEL_NAMES:
         return MODEL_NAMES[name]
     if "." in name and is_module(name):
@@ -44,5 +44,5 @@ def is_module(name: str) -> bool:
     """Return whether a module called `name` can be imported."""
     try:
         return find_spec(name) is not None
-    except (ImportError, ValueError):  # its package is missing
+    except (ImportError, ValueError):  # raised if its package is missing
         return False

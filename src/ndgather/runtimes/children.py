@@ -1,8 +1,8 @@
 """Run models in child processes, so that a crashing runtime ends only the child.
 
-The parent first sends the source and load options of a model, then names and inputs for each run,
-all pickled. The child answers ``("version", text)``, ``("values", list)`` or ``("refused", text)``.
-Anything that the runtime prints goes to standard error.
+The parent sends pickled requests: first the source and load options of a model, and then the output
+names and the inputs of each run. The child replies with ``("version", text)``, ``("values", list)``
+or ``("refused", text)``. All output of the runtime is redirected to standard error.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
 def _die_with_parent() -> None:
-    """Have the kernel kill this process when its parent exits (only on Linux)."""
+    """On Linux, let the kernel kill this process when its parent exits."""
     with suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
 
@@ -52,15 +52,15 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """The error on a single line; empty if the run succeeded."""
+        """The error message on a single line, or an empty string if the run succeeded."""
         return shortened(self.crashed or self.refused or "")
 
 
 class _Child:
-    """A process that answers requests; `arguments` is the command line of this module.
+    """A process that runs this module with the given arguments and answers requests.
 
-    The process has the same import path as this one, so it never imports from a working folder
-    that is not on the path. With `shows_errors`, it inherits standard error.
+    The process has the same import path as its parent, so it does not import modules from the
+    working folder by accident. If `shows_errors` is true, it inherits standard error.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class _Child:
         self._process.kill()
 
     def _end(self) -> str:
-        """Wait for the process and return its signal, its exit status or the exceeded limit."""
+        """Wait until the process has ended, and return the reason why it ended."""
         status = self._process.wait()
         if self._timed_out:
             return f"it did not end in {self._limit_s:g} s (the limit of --timeout, timeout=)"
@@ -117,7 +117,7 @@ class _Child:
             self._process.kill()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
-                with suppress(OSError):  # closing flushes a request that was not sent
+                with suppress(OSError):  # raised if a request cannot be flushed
                     stream.close()
         try:
             self._process.wait(timeout=10)
@@ -130,8 +130,8 @@ class _Child:
 class RuntimeProcess(_Child):
     """A model loaded by a runtime in a separate process.
 
-    `version` is the version of the runtime, or empty if it could not load the model; `failed` has
-    the load error or the crash.
+    If the runtime could not load the model, `version` is empty, and `failed` contains the error or
+    the description of the crash.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class RuntimeProcess(_Child):
         self.version, self.failed = "", None
         try:
             kind, what = self.ask((source, options))
-        except BaseException as error:  # raised by a signal handler
+        except BaseException as error:  # such as an error of a signal handler
             self.__exit__(error)
             raise
         if kind == "version":
@@ -150,7 +150,7 @@ class RuntimeProcess(_Child):
             self.failed = Answer(**{kind: what})
 
     def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> Answer:
-        """Run the model; after a crash, return the crash again."""
+        """Run the model, or return the same answer again if the process has crashed."""
         if self.failed is not None:
             return self.failed
         kind, what = self.ask((list(names), dict(inputs)))
@@ -171,16 +171,16 @@ def call_isolated(
     """Call a function in a separate process.
 
     Return "returned" and the result, "raised" and the exception, or "crashed" and the exit reason.
-    With `shows_errors`, the process inherits standard error.
+    If `shows_errors` is true, the process inherits standard error.
     """
     with _Child([module, function], limit_s, shows_errors=shows_errors) as child:
         return child.ask(arguments)
 
 
 def _answer_pipe() -> Callable[[str, Any], None]:
-    """Redirect standard output to standard error; return the function that sends answers."""
+    """Redirect standard output to standard error, and return a function to send answers."""
     _die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process on Ctrl-C
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C, the parent ends this process
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 
@@ -192,7 +192,7 @@ def _answer_pipe() -> Callable[[str, Any], None]:
 
 
 def _call(module: str, function: str) -> None:
-    """Call a function once, with arguments from the parent."""
+    """Call a function with the arguments that the parent sends."""
     send = _answer_pipe()
     try:
         called = getattr(import_module(module), function)
@@ -224,7 +224,7 @@ def _serve(name: str) -> None:
             send("values", session.run(names, inputs))
         except Exception as error:
             send("refused", f"{type(error).__name__}: {error}")
-    os._exit(0)  # skip the teardown of the runtime, which can crash after undefined behavior
+    os._exit(0)  # skip the teardown of the runtime, which may crash
 
 
 if __name__ == "__main__":

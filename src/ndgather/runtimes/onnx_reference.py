@@ -1,4 +1,4 @@
-"""The adapter of the ONNX reference evaluator, excluding operators that it computes wrongly."""
+"""The adapter of the ONNX reference evaluator, which refuses operators with known bugs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ndgather.runtimes.runtime import Array, LoadOptions, ModelSource, model_wit
 
 
 class EvaluatorFault(NamedTuple):
-    """A bug of the evaluator: the operator, the reason, and the nodes that it affects."""
+    """A bug in the evaluator, which affects some or all nodes of an operator."""
 
     operator: str
     reason: str
@@ -83,7 +83,7 @@ FAULTS = (
 
 
 def check_operators(model: onnx.ModelProto) -> None:
-    """Raise ModelError if the evaluator computes a node wrongly."""
+    """Raise ModelError if the model contains a node that the evaluator computes wrongly."""
     for body in (model, *model.functions):
         imports = {item.domain: item.version for item in body.opset_import}
         opset = imports.get("", imports.get("ai.onnx", 1))
@@ -110,7 +110,7 @@ def _nodes_in(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[NodeProto
 
 
 class Scatter(OpRun):
-    """Scatter of opsets 9 and 10, which the evaluator lacks."""
+    """The operator Scatter of opsets 9 and 10, which the evaluator does not have."""
 
     op_domain = ""
 
@@ -125,7 +125,7 @@ class Scatter(OpRun):
 
 
 def with_defaults(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a model with inlined functions if any has attributes, which onnx does not pass on."""
+    """Inline the functions of a model if any has attributes, which onnx does not pass on."""
     functions = {(item.domain, item.name, item.overload): item for item in model.functions}
     if not any(item.attribute or item.attribute_proto for item in model.functions):
         return model
@@ -146,7 +146,7 @@ def version() -> str:
 
 
 class _Session:
-    """A model in the evaluator, which ignores all load options."""
+    """A model loaded by the evaluator, which ignores all load options."""
 
     def __init__(self, source: ModelSource, _options: LoadOptions) -> None:
         model = with_defaults(model_with_data(source))

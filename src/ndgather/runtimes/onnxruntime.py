@@ -20,7 +20,7 @@ def _runtime() -> Any:
 
 _SILENT = 4
 _FOLDER = "session.model_external_initializers_file_folder_path"
-# Types that onnxruntime cannot convert to NumPy: their ONNX element type numbers and dtype names.
+# The ONNX ids and dtype names of types that onnxruntime cannot convert to NumPy.
 _OTHER_TYPES = {
     "tensor(bfloat16)": (16, "bfloat16"),
     "tensor(float8e4m3fn)": (17, "float8_e4m3fn"),

@@ -19,10 +19,10 @@ def _openvino() -> Any:
     return import_module("openvino")
 
 
-# By default, the plugin may compute with lower precision than the model declares.
+# By default, OpenVINO may compute with lower precision than the model declares.
 _SETTINGS = {"INFERENCE_PRECISION_HINT": "f32"}
 
-# Types of ml_dtypes, whose bits are passed as integers.
+# The ml_dtypes types whose values are passed as integers with the same bits.
 _NAMES = {"bfloat16": "bf16", "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2"}
 
 
@@ -61,7 +61,7 @@ class _Session:
 
 
 def _by_name(ports: Sequence[Any]) -> dict[str, Any]:
-    """Return the ports by each tensor name, and by layer name if the layer has a single port."""
+    """Return a dict of ports by tensor name, and by layer name if that is unique."""
     counts = Counter(port.node.friendly_name for port in ports)
     layers = {name: port for port in ports if counts[name := port.node.friendly_name] == 1}
     return layers | {name: port for port in ports for name in port.get_names()}
@@ -77,13 +77,13 @@ def _tensor(array: Array) -> Any:
         bits = array.view(f"u{array.dtype.itemsize}")
         element_type = getattr(_openvino().Type, _NAMES[array.dtype.name])
         return _openvino().Tensor(bits, array.shape, element_type)
-    if array.dtype.kind == "V":  # OpenVINO packs narrow integers, ml_dtypes does not
+    if array.dtype.kind == "V":  # unlike ml_dtypes, OpenVINO packs narrow integers
         raise TypeError(f"does not support tensors of {array.dtype.name}")
     return _openvino().Tensor(array)
 
 
 def _array(output: Array, element_type: Any) -> Array:
-    """Return an output, viewed as the ml_dtypes type that its bits represent."""
+    """Return an output as a view with the ml_dtypes type that its bits represent."""
     for name, type_name in _NAMES.items():
         if getattr(_openvino().Type, type_name) == element_type:
             return output.view(dtype_named(name))

@@ -22,7 +22,7 @@ STRING = "string"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSource:
-    """An ONNX model: its path or bytes, and the folder of its external data."""
+    """The path or bytes of an ONNX model, and the folder that contains its external data."""
 
     content: str | bytes
     folder: str | None = None
@@ -30,10 +30,10 @@ class ModelSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOptions:
-    """Options for loading a model in a runtime."""
+    """Options for loading a model in a runtime, by default on the CPU."""
 
-    threads: int | None = None  # per operator; None leaves the choice to the runtime
-    providers: tuple[str, ...] = ()  # onnxruntime providers or an OpenVINO device; empty: the CPU
+    threads: int | None = None  # number of threads per operator, or None for the runtime's default
+    providers: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()  # paths of custom operator libraries
 
 
@@ -41,13 +41,13 @@ class Session(Protocol):
     """A loaded model."""
 
     def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> list[Any]:
-        """Return the values of the outputs `names`, in this order."""
+        """Return the values of the outputs called `names`, in the same order."""
         ...
 
 
 @cache
 def dtype_named(name: str) -> np.dtype[Any]:
-    """Return the dtype called `name`, from NumPy or ml_dtypes; strings have dtype object."""
+    """Return the NumPy or ml_dtypes dtype called `name`, or dtype object for strings."""
     if name == STRING:
         return np.dtype(object)
     with suppress(TypeError):
@@ -65,7 +65,7 @@ def dtype_named(name: str) -> np.dtype[Any]:
 
 
 def model_with_data(source: ModelSource) -> Any:
-    """Return the model with its external tensors loaded into it."""
+    """Return the model after loading its external tensors."""
     import onnx  # noqa: PLC0415 - slow, and an extra
 
     if isinstance(source.content, str):

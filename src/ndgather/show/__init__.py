@@ -1,9 +1,9 @@
-"""Draw gather and scatter calls: the elements that indices address, and their destinations.
+"""Draw gather and scatter calls, with the elements that indices address.
 
 Each function has the same arguments as the function of the same name in `ndgather` and returns a
-`Picture`, which notebooks display, ``print`` writes as text, and ``save`` writes as an SVG file. A
-call that fails is drawn too, with the error in red. Of large arrays, only the surroundings of the
-indexed elements are drawn. The values of stored and lazy arrays are read only if they are small.
+`Picture`, which notebooks display, ``print`` writes as text, and ``save`` writes as an SVG file. If
+a call fails, it is drawn with the error in red. For large arrays, only the surroundings of indexed
+elements are drawn. The values of stored and lazy arrays are read only if these arrays are small.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _drawing(name: str, example: str) -> Callable[..., Picture]:
 
 
 def _draw_ranges(call: Call, *args: Any, **kwargs: Any) -> Picture:
-    """Draw the positions of ranges; an out-of-bounds range has no positions."""
+    """Draw the positions in each range, unless the range is out of bounds."""
     given = api.SIGNATURES["gather_ranges"].bind(*args, **kwargs).arguments
     stops, lengths = given.get("stops"), given.get("lengths")
     shape = shape_of(call)

@@ -1,8 +1,8 @@
-"""Evaluate a call for its picture and resolve the entries of indices that the picture shows.
+"""Evaluate a call, and determine which elements the entries of its indices address.
 
-An entry is an index tuple or, for `gather` and the functions on elements, an integer. It addresses
-a box of data and a box of the dense array, which is the result of a gather or the updates of a
-scatter.
+An entry of indices is an index tuple or, for `gather` and the functions on elements, an integer.
+Each entry addresses a box of data and a box of the dense array, which is the result of a gather or
+the updates of a scatter.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from ndgather.stored.chunks import Grid, Reader, stand_in
 from ndgather.stored.plan import make_plan, with_data
 
 Position: TypeAlias = tuple[int, ...]
-Region: TypeAlias = tuple[Sequence[int], ...]  # ascending positions along each axis
+Region: TypeAlias = tuple[Sequence[int], ...]  # positions along each axis, in ascending order
 
-# Size limits in elements: for stored arrays to be read, for calls to be made, and for the entries
-# of calls to be checked.
+# The maximum number of elements of a stored array that is read and of a call that is run, and the
+# maximum number of entries that are checked.
 _MOST_READ, _MOST_RUN, _MOST_CHECKED = 200, 2**22, 2**22
 
 
 class State(StrEnum):
-    """The outcome for an element or for an entry of indices."""
+    """The state of an element or of an entry of indices."""
 
     PLAIN = "plain"
-    ABSENT = "absent"  # the value was not read or not computed
+    ABSENT = "absent"  # the value was neither read nor computed
     FILLED = "filled"
     DROPPED = "dropped"
     ERROR = "error"
@@ -45,7 +45,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Evaluation:
-    """A call with NumPy arrays, with its result or its error.
+    """A call that was converted to NumPy arrays, and its result or its error.
 
     If `readable` is false, data is a stand-in with the shape and dtype of a stored or lazy array.
     `dense_shape` is None if the shapes are invalid.
@@ -60,7 +60,7 @@ class Evaluation:
 
 
 def evaluate(call: Call, error: NdgatherError | None = None) -> Evaluation:
-    """Make a call, or only check it if data is large or stored; do neither if `error` is given."""
+    """Run a call, only check it if data is large or stored, or skip both if `error` is given."""
     data, readable, grid = _data(call)
     updates = _without_labels(call.updates)
     indices = arguments.native_indices(replace(call, indices=_without_labels(call.indices)))
@@ -95,7 +95,7 @@ def evaluate(call: Call, error: NdgatherError | None = None) -> Evaluation:
 
 
 def _data(call: Call) -> tuple[Array, bool, Grid | None]:
-    """Return data as an array, whether its values can be read, and its chunks, if any."""
+    """Return data as an array, whether its values are readable, and its grid of chunks."""
     if exchange.store_of(call.data) is not None and not isinstance(call.data, np.memmap):
         reader: Reader = exchange.opened(call)
         if math.prod(reader.grid.shape) > _MOST_READ:
@@ -119,7 +119,7 @@ def shape_of(call: Call) -> tuple[int, ...]:
 
 
 def _without_labels(value: object) -> object:
-    """Return the array in an xarray object; a lazy array is not computed."""
+    """Return the array in an xarray object, without computing a lazy array."""
     behind = getattr(exchange.adapter(value), "array_behind", None)
     return value if behind is None else behind(value)
 
@@ -131,7 +131,7 @@ def _numpy_array(caller: str, name: str, value: object) -> Array:
 
 
 def _check(call: Call, dense_shape: tuple[int, ...], grid: Grid | None) -> Iterable[str]:
-    """Check a call without making it; return notes on the extent of the check."""
+    """Check a call without running it, and return notes for the picture."""
     if call.scatters:
         call = slow_path.plain_scatter(call)
         arguments.check_updates(call, call.updates.shape, dense_shape)
@@ -146,20 +146,20 @@ def _check(call: Call, dense_shape: tuple[int, ...], grid: Grid | None) -> Itera
     return [f"the call reads {steps:,} of {math.prod(chunks.counts):,} chunks"]
 
 
-# The maximum number of entries to show completely, and the number to show of more entries.
+# The maximum number of entries that are all drawn, and the number drawn of more entries.
 _TUPLES, _WINDOWS, _INTEGERS = (16, 6), (6, 3), (30, 6)
 MOST_ENTRIES = max(_TUPLES[0], _WINDOWS[0], _INTEGERS[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """An entry of indices; `start` and `data` are None if it addresses nothing."""
+    """An entry of indices, whose `start` and `data` are None if it addresses no element."""
 
-    position: Position  # among the entries
+    position: Position  # its position in indices
     values: tuple[int, ...]
-    coordinates: tuple[int | None, ...]  # the normalized values; None if out of bounds
+    coordinates: tuple[int | None, ...]  # normalized values, or None for an out-of-bounds value
     state: State
-    start: Position | None  # on the axes of data in `Axes.points`
+    start: Position | None  # the first element of `data`, along the axes `Axes.points`
     data: Region | None
     dense: Region
 
@@ -171,16 +171,16 @@ class DrawnEntries:
     call: Call
     axes: Axes
     dense_shape: tuple[int, ...]
-    coordinates: tuple[tuple[int, ...], ...]  # along each axis of the entries
-    entries: tuple[Entry, ...]  # at all combinations of coordinates, in row-major order
+    coordinates: tuple[tuple[int, ...], ...]
+    entries: tuple[Entry, ...]  # the entries at all combinations of coordinates
 
     def entry_at(self, place: Position) -> Entry:
-        """Return the entry that an element of the dense array belongs to."""
+        """Return the entry that addresses an element of the dense array."""
         position = tuple(place[axis] for axis in self.axes.positions)
         return next(entry for entry in self.entries if entry.position == position)
 
     def source(self, entry: Entry, place: Position) -> Position | None:
-        """Return the position in data for an element of the dense array; None if out of bounds."""
+        """Return the source of an element of the dense array in data, or None if it has none."""
         if entry.start is None:
             return None
         slices = [place[axis] for axis in self.axes.dense_slices]
@@ -198,7 +198,7 @@ def entries_shape(call: Call) -> tuple[int, ...]:
 
 
 def batch_dims(call: Call) -> int:
-    """Return the number of batch axes."""
+    """Return the number of batch axes of a call."""
     dims = int(call.batch_dims)
     return dims + call.indices.ndim if dims < 0 else dims
 
@@ -206,7 +206,7 @@ def batch_dims(call: Call) -> int:
 def resolve_entries(
     call: Call, dense_shape: tuple[int, ...], wanted: Position = ()
 ) -> DrawnEntries:
-    """Resolve the entries that a picture shows, including the entry at position `wanted`."""
+    """Choose the entries to draw, including the entry at `wanted`, and resolve them."""
     shape = entries_shape(call)
     most, fewer = _TUPLES if call.kind.tuples else _INTEGERS
     if call.window_shape:
@@ -259,7 +259,7 @@ def _entry(call: Call, axes: Axes, dense_shape: tuple[int, ...], position: Posit
 
 
 def outside_state(call: Call) -> State:
-    """Return the outcome for an out-of-bounds entry."""
+    """Return the state of an out-of-bounds entry."""
     if call.fills and not call.raises:
         return State.FILLED
     return State.DROPPED if call.mode == "drop" else State.ERROR
@@ -273,7 +273,7 @@ def _coordinate(call: Call, raw: int, axis: int) -> int | None:
         if mode in ("clip", "raise"):
             begin = int(windows.near("clip", np.array([raw]), size, wide)[0])
             return begin if mode == "clip" or begin == raw else None
-        return raw  # windows may extend past the ends of the axis
+        return raw  # in other modes, windows may extend past the axis
     if call.mode == "wrap" and size:
         return raw % size
     if call.mode == "clip" and size:
@@ -283,9 +283,9 @@ def _coordinate(call: Call, raw: int, axis: int) -> int | None:
 
 
 def chosen(size: int, most: int, wanted: Iterable[int] = ()) -> tuple[int, ...]:
-    """Choose at most `most` coordinates of an axis, in ascending order.
+    """Choose at most `most` coordinates of an axis, and return them in ascending order.
 
-    If the axis is longer, take the first and last, then the wanted ones, then the leading ones.
+    The first and last coordinates have priority over wanted coordinates, and these over the rest.
     """
     if size <= most:
         return tuple(range(size))
@@ -296,7 +296,7 @@ def chosen(size: int, most: int, wanted: Iterable[int] = ()) -> tuple[int, ...]:
 def some_coordinates(
     shape: Sequence[int], most: int, wanted: Sequence[Iterable[int]] = ()
 ) -> tuple[tuple[int, ...], ...]:
-    """Choose coordinates along each axis that have at most `most` combinations."""
+    """Choose coordinates along each axis, so that there are at most `most` combinations."""
     limits = [min(size, most) for size in shape]
     while math.prod(limits) > most and max(limits, default=0) > 1:
         limits[limits.index(max(limits))] -= 1

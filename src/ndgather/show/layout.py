@@ -1,4 +1,4 @@
-"""Lay out a scene: column widths, positions of cells, boxes and letters, and styles."""
+"""Compute the layout of a scene, including positions, column widths and styles."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from typing import NamedTuple, TypeAlias
 from ndgather.show.evaluate import State
 from ndgather.show.scene import Box, EntryLabel, Panel, Plane, Scene
 
-# Colors, fonts and line widths, which `svg` writes as CSS. The entry colors are from the palette of
-# Okabe and Ito. With any type of color vision, they are distinct from each other, from red and from
-# both page colors. Letters identify the entries as well.
+# Colors, fonts and line widths, which `svg` writes as CSS.
+# Entries have colors of the palette by Okabe and Ito, which suits all types of color vision.
 MONOSPACE = 'ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace'
 SANS = 'system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif'
-ADVANCE = 0.602  # the advance width of a monospaced font, relative to its size
+ADVANCE = 0.602  # advance width of a monospaced font, relative to the font size
 ENTRY_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9")
 ON_ENTRY = ("#ffffff", "#000000", "#000000", "#000000", "#000000")
 
@@ -28,7 +27,7 @@ THEMES = {
     "light": dict(zip(_NAMES, _LIGHT, strict=True)),
     "dark": dict(zip(_NAMES, _DARK, strict=True)),
 }
-ENTRY = "entry"  # stands for the color of the entry instead of a theme color
+ENTRY = "entry"  # represents the color of the entry instead of a theme color
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +42,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paint:
-    """The fill and stroke of a rectangle or line; None means not painted."""
+    """The fill and stroke of a rectangle or line, which are not painted if None."""
 
     fill: str | None = None
     fill_opacity: float = 1.0
@@ -89,7 +88,7 @@ def text_width(text: str, style: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Rect:
-    """A rectangle with rounded corners; `style` is a key of `SHAPES`."""
+    """A rectangle with rounded corners, whose style is a key of `SHAPES`."""
 
     x: float
     y: float
@@ -111,7 +110,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A text; `y` is the baseline, and `x` the start, middle or end."""
+    """A text with the baseline y and, depending on `anchor`, its start, middle or end at x."""
 
     x: float
     y: float
@@ -125,7 +124,7 @@ Shape: TypeAlias = Rect | Line | Label
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The shapes that belong to an entry; `is_entry` if they show the entry itself."""
+    """The shapes that belong to an entry, or that show the entry itself if `is_entry`."""
 
     entry: int
     sentence: str
@@ -135,20 +134,20 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Shapes and their total size."""
+    """A set of shapes and its total size."""
 
     width: float
     height: float
     items: tuple[Shape | Group, ...]
 
 
-_HEAD = 44.0  # height of the name and description of a panel
-_HEIGHT, _ROW_GAP, _COLUMN_GAP = 28.0, 13.0, 5.0  # height of cells, and the gaps between them
-_GAP = 20.0  # size of an omission mark for rows or columns
-_LEAST = 36.0  # minimum width of a column
-_CHIP_HEIGHT, _CHIP_GAP, _MOST_CHIPS = 14.0, 2.0, 4  # for the letters of entries
-_WIDEST_ROW = 340.0  # maximum width of planes side by side, on a page that may be narrow
-_WIDEST_PICTURE, _PLANES = 1040.0, 560.0  # maximum widths of a file, and of planes side by side
+_HEAD = 44.0  # height of a panel's name and description
+_HEIGHT, _ROW_GAP, _COLUMN_GAP = 28.0, 13.0, 5.0
+_GAP = 20.0  # size of the mark for omitted rows or columns
+_LEAST = 36.0
+_CHIP_HEIGHT, _CHIP_GAP, _MOST_CHIPS = 14.0, 2.0, 4
+_WIDEST_ROW = 340.0  # maximum total width of adjacent planes on a page that may be narrow
+_WIDEST_PICTURE, _PLANES = 1040.0, 560.0
 _MARGIN, _BETWEEN, _LINE = 20.0, 34.0, 18.0
 
 
@@ -158,12 +157,12 @@ class _Grid(NamedTuple):
     plane: Plane
     x: float
     y: float
-    side: float  # width of the row labels
-    widths: Sequence[float]  # of the columns, including the gap to the next column
+    side: float
+    widths: Sequence[float]  # the width of each column, including the gap to the next column
 
     @property
     def above(self) -> float:
-        """The height of the heading and the column labels."""
+        """The height of the heading and of the column labels."""
         heading = 18.0 if self.plane.heading else 0.0
         return heading + (18.0 if any(self.plane.columns) else 2.0) + _CHIP_HEIGHT / 2 + 1
 
@@ -182,7 +181,7 @@ class _Grid(NamedTuple):
 def panel_drawing(
     panel: Panel, entries: Sequence[EntryLabel], widest_row: float = _WIDEST_ROW
 ) -> Drawing:
-    """Draw an array, with as many planes per row as fit."""
+    """Draw a panel with as many planes per row as possible."""
     items: list[Shape | Group] = [
         Label(0, 13, panel.name, "name"),
         Label(0, 31, panel.about, "about"),
@@ -207,7 +206,7 @@ def panel_drawing(
 def _column_widths(
     panel: Panel, entries: Sequence[EntryLabel]
 ) -> dict[tuple[str | None, ...], list[float]]:
-    """Return the column widths; planes with the same column labels share them."""
+    """Return the column widths, which planes with the same column labels share."""
     by_labels: dict[tuple[str | None, ...], list[float]] = {}
     for plane in panel.planes:
         least = [
@@ -267,9 +266,9 @@ def _plane(grid: _Grid, entries: Sequence[EntryLabel], is_entry: bool) -> Iterat
 
 
 def _boxes(grid: _Grid, entries: Sequence[EntryLabel], is_entry: bool) -> Iterator[Shape | Group]:
-    """Yield the boxes of a plane; boxes that overlap are nested."""
-    inside: dict[tuple[int, int], int] = {}  # the number of boxes so far that contain a cell
-    chips: dict[tuple[int, int], float] = {}  # the width of the letters on a cell's upper edge
+    """Yield the boxes of a plane, nesting boxes that overlap."""
+    inside: dict[tuple[int, int], int] = {}
+    chips: dict[tuple[int, int], float] = {}  # total width of the letters at the top of each cell
     counts: dict[tuple[int, int], int] = {}
     for box in grid.plane.boxes:
         corner = (box.rows[0], box.columns[0])
@@ -293,7 +292,7 @@ def _boxes(grid: _Grid, entries: Sequence[EntryLabel], is_entry: bool) -> Iterat
 def _box(
     grid: _Grid, box: Box, entries: Sequence[EntryLabel], inset: float, used: float
 ) -> Iterator[Shape]:
-    """Yield the outline of a box with the letter of its entry on the upper edge."""
+    """Yield the outline of a box, and the letter of its entry at the upper edge."""
     is_error = entries[box.entry].state is State.ERROR
     left, top, _ = grid.cell(box.rows[0], box.columns[0])
     right, bottom, last_width = grid.cell(box.rows[1], box.columns[1])
@@ -318,12 +317,12 @@ def _chip_text(box: Box, entries: Sequence[EntryLabel]) -> str:
 
 
 def _chip_width(box: Box, entries: Sequence[EntryLabel]) -> float:
-    """Return the width of the letter of a box, including the gap to the next letter."""
+    """Return the width of a box's letter, including the gap to the next letter."""
     return 8 + 6.1 * len(_chip_text(box, entries)) + _CHIP_GAP
 
 
 def picture_drawing(scene: Scene) -> Drawing:
-    """Draw a whole scene; wrap panels that exceed the maximum width."""
+    """Draw a whole scene, starting a new row of panels at the maximum width."""
     drawings = [panel_drawing(panel, scene.entries, _PLANES) for panel in scene.panels]
     items: list[Shape | Group] = []
     x, y = _MARGIN, _MARGIN + 40

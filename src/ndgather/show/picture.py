@@ -42,7 +42,7 @@ class Picture:
     def __init__(self, scene: Scene, error: NdgatherError | None, call: Call | None = None) -> None:
         self._scene = scene
         self.error = error
-        self._call = call  # None if its values cannot be read; used for links on the site
+        self._call = call  # None if values are unreadable
 
     def __repr__(self) -> str:
         return self.to_text()
@@ -51,11 +51,11 @@ class Picture:
         return self.to_html()
 
     def to_text(self, width: int | None = None) -> str:
-        """Return the picture as text; the default `width` is the width of the terminal."""
+        """Return the picture as text, by default with the width of the terminal."""
         return _text(self._scene, width or shutil.get_terminal_size().columns)
 
     def to_html(self, style: bool = True) -> str:
-        """Return the picture as an HTML element; its arrays wrap on narrow pages.
+        """Return the picture as an HTML element, whose arrays wrap on narrow pages.
 
         Parameters
         ----------
@@ -107,9 +107,9 @@ def _checked_theme(caller: str, theme: str | None) -> str | None:
 def draw(
     call: Call, shape: tuple[int, ...] | None = None, error: NdgatherError | None = None
 ) -> Picture:
-    """Draw a call, whose result the caller reshapes to `shape`.
+    """Draw a call whose result will be reshaped to `shape`.
 
-    If `error` is given, draw a call that fails with this error instead of making it.
+    If `error` is given, draw a call that fails with this error, without running the call.
     """
     evaluation = evaluate(call, error)
     drawn = evaluation.call if evaluation.readable else None
@@ -121,7 +121,7 @@ _SYMBOLS = {State.FILLED: "fill", State.DROPPED: "", State.ERROR: "✗", State.A
 
 
 def _text(scene: Scene, width: int) -> str:
-    """Write panels side by side as far as `width` allows, with the notes below."""
+    """Return a scene as text, with as many panels per row as `width` allows."""
     lines = [scene.title, ""]
     row: list[list[str]] = []
     used = 0
@@ -156,7 +156,7 @@ def _panel_lines(panel: Panel, entries: Sequence[EntryLabel]) -> Iterator[str]:
         for row, (label, cells) in enumerate(zip(plane.rows, plane.cells, strict=True)):
             letters = (_letters(plane, row, column, entries) for column in range(len(cells)))
             table.append([label, *map(_cell_text, cells, letters)])
-        first = 0 if any(plane.rows) else 1  # omit the column of labels of a single row
+        first = 0 if any(plane.rows) else 1  # without row labels, omit their column
         lines = [["…" if text is None else text for text in line[first:]] for line in table]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         for line in lines if any(plane.columns) else lines[1:]:

@@ -1,6 +1,6 @@
-"""Scenes: the content of pictures, before layout, as panels of planes with cells and boxes.
+"""The content of pictures before layout.
 
-`picture` and `svg` render a scene.
+A scene consists of panels with planes of cells and boxes, which `picture` and `svg` render.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from ndgather.show.evaluate import (
 )
 
 CellAt: TypeAlias = Callable[[Position], "Cell | None"]
-Mark: TypeAlias = tuple[int, Region, bool]  # an entry, its region, and `Box.replaced`
-Spans: TypeAlias = Sequence[Sequence[int]]  # coordinates along each axis
+Mark: TypeAlias = tuple[int, Region, bool]  # entry, region, `Box.replaced`
+Spans: TypeAlias = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The text and state of an element."""
+    """The text and the state of a drawn element."""
 
     text: str
     state: State = State.PLAIN
@@ -48,17 +48,17 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """The cells of a plane that an entry addresses, from the first to the last row and column."""
+    """The rectangle of cells that an entry addresses, as first and last row and column."""
 
     entry: int
     rows: tuple[int, int]
     columns: tuple[int, int]
-    replaced: bool = False  # whether a later update replaces the update of the entry
+    replaced: bool = False  # whether a later update replaces this entry's update
 
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """Rows and columns of cells; a label of None stands for omitted rows or columns."""
+    """Rows and columns of cells, where a label of None represents omitted rows or columns."""
 
     heading: str
     rows: tuple[str | None, ...]
@@ -69,18 +69,18 @@ class Plane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """An array: its name, its dtype and shape, and the drawn planes."""
+    """The name, description and drawn planes of an array."""
 
     name: str
     about: str
     planes: tuple[Plane, ...]
     note: str = ""
-    lists_entries: bool = False  # whether the boxes are the entries of indices themselves
+    lists_entries: bool = False  # whether it shows indices, whose entries are its boxes
 
 
 @dataclass(frozen=True, slots=True)
 class EntryLabel:
-    """The letter of an entry of indices, with a sentence that describes its effect."""
+    """The letter of an entry of indices, and a sentence that describes the entry's effect."""
 
     letter: str
     sentence: str
@@ -89,7 +89,7 @@ class EntryLabel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """A call and its outcome; the last panel shows the result."""
+    """A call and its outcome, with the result in the last panel."""
 
     title: str
     panels: tuple[Panel, ...]
@@ -99,7 +99,7 @@ class Scene:
 
 
 def make_scene(evaluation: Evaluation, shape: tuple[int, ...] | None = None) -> Scene:
-    """Return the scene for a call whose result is then reshaped to `shape`."""
+    """Return the scene for a call whose result will be reshaped to `shape`."""
     call, error = evaluation.call, evaluation.error
     panels: tuple[Panel, ...]
     labels: tuple[EntryLabel, ...] = ()
@@ -132,19 +132,19 @@ def make_scene(evaluation: Evaluation, shape: tuple[int, ...] | None = None) -> 
     )
 
 
-_PLANES, _CELLS, _WINDOW = 6, 160, 25  # the maximum numbers to draw
-_LIMITS = ((10, 8), (12, 8))  # all of at most 10 rows and 12 columns; otherwise 8
+_PLANES, _CELLS, _WINDOW = 6, 160, 25
+_LIMITS = ((10, 8), (12, 8))  # if there are more than 10 rows or 12 columns, only 8 are drawn
 
 
 class _DrawnPlane(NamedTuple):
-    """A plane: its position on the leading axes, and the drawn coordinates on the others."""
+    """A plane's position along the leading axes, and the coordinates drawn on other axes."""
 
     head: Position
     coordinates: tuple[tuple[int, ...], ...]
 
 
 def _leading_axes(shape: Sequence[object], shared: int) -> int:
-    """Return the number of axes that select a plane: all but the last two, plus batch axes."""
+    """Return the number of leading axes that select a plane, including batch axes."""
     return max(len(shape) - 2, min(shared, len(shape) - 1), 0)
 
 
@@ -157,7 +157,7 @@ def _planes(coordinates: Sequence[tuple[int, ...]], shared: int) -> list[_DrawnP
 def _data_planes(
     shape: Sequence[int], readable: bool, shared: int = 0, addressed: Sequence[Spans] = ()
 ) -> list[_DrawnPlane]:
-    """Choose the drawn parts of data: all of a small array, otherwise the addressed parts."""
+    """Choose the planes of data to draw, which are limited to addressed parts if it is large."""
     depth = _leading_axes(shape, shared)
     count = math.prod(shape[:depth])
     heads: list[Position] = list(itertools.product(*some_coordinates(shape[:depth], _PLANES)))
@@ -179,7 +179,7 @@ def _data_planes(
 
 
 def _whole_panel(name: str, array: Array, readable: bool) -> Panel:
-    """Return the panel of an array without entries."""
+    """Return the panel of an array that has no boxes."""
     planes = _data_planes(array.shape, readable)
     return _panel(name, array.dtype, array.shape, planes, _values(array if readable else None))
 
@@ -191,12 +191,12 @@ def _values(array: Array | None) -> CellAt:
 
 
 class _Panels:
-    """The panels of a call with resolved entries."""
+    """The panels of a call whose entries have been resolved."""
 
     def __init__(self, evaluation: Evaluation, drawn: DrawnEntries) -> None:
         self.evaluation, self.call, self.drawn = evaluation, evaluation.call, drawn
         shape, axes = self.call.data.shape, drawn.axes.slices
-        # The drawn coordinates along the axes of the slices.
+        # Choose the coordinates to draw along the axes of slices.
         most = max(_CELLS // max(len(drawn.entries) * math.prod(self.call.window_shape), 1), 2)
         columns = _LIMITS[1][0]
         some = some_coordinates([shape[axis] for axis in axes], min(most, 3 * columns))
@@ -208,7 +208,7 @@ class _Panels:
         ]
         shared = batch_dims(self.call)
         self.data_planes = _data_planes(shape, evaluation.readable, shared, addressed)
-        # The last update of each region, if updates replace data.
+        # If updates replace data, record the last update of each region.
         self.last: dict[Region | None, int] = {}
         if self.call.scatters and self.call.reduction == "none":
             entries = enumerate(drawn.entries)
@@ -268,7 +268,7 @@ class _Panels:
         return cell_at
 
     def _integers_panel(self) -> Panel:
-        """Return the panel of indices for entries that are integers."""
+        """Return the panel of indices whose entries are integers."""
         indices, entries = self.call.indices, self.drawn.entries
         cells = {entry.position: _index_cells(self.call, entry)[0] for entry in entries}
         marks = self._marks([tuple(range(at, at + 1) for at in e.position) for e in entries])
@@ -277,7 +277,7 @@ class _Panels:
         return replace(panel, note=self._count_note() or panel.note, lists_entries=True)
 
     def _tuples_panel(self) -> Panel:
-        """Return the panel of indices for entries that are tuples, with a row for each."""
+        """Return the panel of indices whose entries are tuples, with a row for each tuple."""
         indices, entries, first = self.call.indices, self.drawn.entries, batch_dims(self.call)
         columns = tuple(f"axis {first + n}" for n in range(indices.shape[-1])) or ("",)
         lead, whole = indices.shape[:-1], range(len(columns))
@@ -308,7 +308,7 @@ class _Panels:
         return "" if drawn == count else f"{drawn} of {count:,} entries"
 
     def _marks(self, regions: Sequence[Region | None], crosses_out: bool = False) -> list[Mark]:
-        """Return the entries that have a region, marking replaced updates if `crosses_out`."""
+        """Return a mark for each entry with a region; `crosses_out` marks replaced updates."""
         return [
             (n, region, crosses_out and self.last.get(entry.data, n) != n)
             for n, (entry, region) in enumerate(zip(self.drawn.entries, regions, strict=True))
@@ -317,7 +317,7 @@ class _Panels:
 
 
 def _index_cells(call: Call, entry: Entry) -> tuple[Cell, ...]:
-    """Write the integers of an entry with their normalized values."""
+    """Return cells with the integers of an entry and their normalized values."""
     outside = outside_state(call)
     suffix = {State.FILLED: "→fill", State.DROPPED: "→drop"}.get(outside, "")
     return tuple(
@@ -351,7 +351,7 @@ def _plane(
 ) -> Plane:
     head, depth = plane.head, len(plane.head)
     axes = list(map(with_gaps, plane.coordinates, shape[depth:]))
-    missing = 2 - len(axes)  # add an unlabeled row or column for each missing axis
+    missing = 2 - len(axes)  # adds unlabeled rows or columns
     rows, columns = [(-1,)] * missing + axes
     cells = tuple(
         tuple(
@@ -381,7 +381,7 @@ def _plane(
 
 
 def with_gaps(coordinates: Sequence[int], size: int) -> tuple[int | None, ...]:
-    """Return the coordinates with None inserted for each gap between them or at the ends."""
+    """Return the coordinates, with None for every gap between them or at the ends."""
     result: list[int | None] = []
     before = -1
     for at in (*coordinates, size):
@@ -405,7 +405,7 @@ def letter(number: int) -> str:
 
 
 def _title(call: Call) -> str:
-    """Write the call with its non-default options."""
+    """Return a call as text, with all options that differ from their defaults."""
     arguments = ["data", call.indices_name]
     if call.caller == "gather_ranges":
         arguments[1:] = ["starts", "stops"]
@@ -421,7 +421,7 @@ def _title(call: Call) -> str:
 
 
 def _sentence(drawn: DrawnEntries, entry: Entry) -> str:
-    """Describe what an entry addresses and the effect."""
+    """Return a sentence about what an entry addresses and its effect."""
     call = drawn.call
     raw = list(map(str, entry.values))
     value = f"({', '.join(raw)}{',' if len(raw) == 1 else ''})" if call.kind.tuples else raw[0]
@@ -452,7 +452,7 @@ def _region(name: str, region: Region, shape: Sequence[int]) -> str:
 
 
 def _value_notes(drawn: DrawnEntries) -> Iterator[str]:
-    """Explain the first index value that is normalized to another value."""
+    """Yield a note on the first index value that differs from its normalized value."""
     what = {"wrap": "wraps around", "clip": "is clipped"}
     mode = "clip" if drawn.call.window_shape else drawn.call.mode  # only clipped windows move
     for entry in drawn.entries:
@@ -464,7 +464,7 @@ def _value_notes(drawn: DrawnEntries) -> Iterator[str]:
 
 
 def _repeat_notes(drawn: DrawnEntries) -> Iterator[str]:
-    """Describe the order in which several updates of the same region are applied."""
+    """Yield notes on how several updates of the same region are combined."""
     call = drawn.call
     if not call.scatters:
         return
@@ -494,8 +494,7 @@ def _combined(call: Call, letters: Sequence[str], old: str) -> str:
     return f"({text}) / {len(terms)}" if row.derivative == "counts" else text
 
 
-_LONGEST = 10  # the maximum length of a cell
-_SHORT = 8  # longer numbers are rounded to four digits
+_LONGEST, _SHORT = 10, 8  # numbers that exceed 8 characters are rounded to four digits
 
 
 def written(value: Any) -> str:
@@ -513,7 +512,7 @@ def written(value: Any) -> str:
         sign = "" if imaginary.startswith("-") else "+"
         return _cut(f"{_short_number(value.real, 4)}{sign}{imaginary}j", _LONGEST + 4)
     if kind == "V" and value.dtype.names is None:
-        with suppress(TypeError, ValueError):  # narrow floats of other packages
+        with suppress(TypeError, ValueError):  # such as float8 types of ml_dtypes
             return _short_number(np.float64(value))
     plain = value.item() if kind in "UST" and isinstance(value, np.generic) else value
     return _cut(one_line(shown_value(plain)))

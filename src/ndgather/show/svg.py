@@ -1,4 +1,4 @@
-"""Write a scene as an SVG file, or as an HTML element with an SVG for each array."""
+"""Render a scene as an SVG file, or as an HTML element with an SVG for each array."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from ndgather.show.layout import (
 )
 from ndgather.show.scene import Scene
 
-_NARROW = 300  # width in pixels that a phone has for an array
+_NARROW = 300  # width in pixels of an array that fits on a phone
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def render(scene: Scene, theme: str | None = None) -> str:
-    """Return a scene as an SVG file with a fixed theme, or with the theme of the reader."""
+    """Return a scene as an SVG file, with a fixed theme or the theme of the page."""
     drawing = picture_drawing(scene)
     width, height = drawing.width, drawing.height
     return (
@@ -48,7 +48,7 @@ def render_html(scene: Scene, style: bool = True) -> str:
         drawing = panel_drawing(panel, scene.entries)
         width, height = drawing.width + 4, drawing.height + 2
         arrow = '<span class="n-to" aria-hidden="true">→</span>'
-        # Elements must be focusable to be scrolled with the keyboard.
+        # Only focusable elements can be scrolled with the keyboard.
         focus = ' tabindex="0"' if drawing.width > _NARROW else ""
         parts.append(
             f'<div class="n-part"{focus}>{arrow if 0 < number == len(scene.panels) - 1 else ""}'
@@ -69,7 +69,7 @@ def render_html(scene: Scene, style: bool = True) -> str:
 
 
 def _description(scene: Scene) -> str:
-    """Describe a picture in sentences."""
+    """Return a description of a picture in sentences."""
     sentences = ["; ".join(f"{panel.name} {panel.about}" for panel in scene.panels)]
     sentences += [f"{entry.letter}: {entry.sentence}" for entry in scene.entries]
     sentences += scene.notes
@@ -84,7 +84,7 @@ def _escaped(text: str) -> str:
 
 
 def _elements(items: Sequence[Shape | Group]) -> Iterator[str]:
-    """Yield SVG elements; only groups are visible to screen readers."""
+    """Yield SVG elements, of which only groups are visible to screen readers."""
     hidden: list[str] = []
     for item in (*items, None):
         if item is not None and not isinstance(item, Group):
@@ -134,7 +134,7 @@ _FLOW = (
     ".ndg .n-unseen{position:absolute;width:1px;height:1px;overflow:hidden;"
     "clip-path:inset(50%)}"
 )
-# Selectors of dark and light pages: a common attribute, JupyterLab and VS Code.
+# Selectors for dark and light pages in general, in JupyterLab and in VS Code.
 _DARK_PAGES = "[data-theme=dark],[data-jp-theme-light=false],.vscode-dark"
 _LIGHT_PAGES = ("[data-theme=light]", "[data-jp-theme-light=true]", ".vscode-light")
 
@@ -164,14 +164,14 @@ def style_sheet(entries: int = MOST_ENTRIES) -> str:
 
 
 def _style_rules(entries: int, theme: str | None) -> str:
-    """Return the CSS rules of SVG pictures for a theme, or for the theme of the reader."""
+    """Return the CSS rules of SVG pictures, for a fixed theme or the theme of the page."""
     rules = [_variables(".ndg", theme or "light"), *_styles(THEMES[theme or "light"])]
     if theme is None:
         not_light = "".join(f":not({page} *)" for page in _LIGHT_PAGES)
         of_system = _variables(f".ndg{not_light}", "dark")
         rules.append(f"@media(prefers-color-scheme:dark){{{of_system}}}")
         rules.append(_variables(f":is({_DARK_PAGES}) .ndg", "dark"))
-    for number in range(entries):  # highlight an entry under the mouse or with the focus
+    for number in range(entries):  # highlight an entry that is hovered or focused
         this = f".n-k{number}"
         chosen = f".ndg:has({this}:is(:hover,:focus))"
         rules.append(f"{chosen} .n-e:not({this}){{opacity:.15}}")
@@ -185,7 +185,7 @@ def _variables(selector: str, theme: str) -> str:
 
 
 def _styles(colours: dict[str, str]) -> Iterator[str]:
-    """Yield the rules of texts and shapes, with fallbacks for programs without CSS variables."""
+    """Yield the CSS rules of texts and shapes, with fallbacks for missing CSS variables."""
 
     def colour(of_what: str, name: str | None) -> str:
         if name == ENTRY:

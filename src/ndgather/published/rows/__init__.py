@@ -1,6 +1,6 @@
-"""The specifications as rows: an `OperatorVersion` for each version of an operator.
+"""The specifications, with an `OperatorVersion` for each version of an operator.
 
-To add a version, add a row to a module; to add a specification, add a module and a line here.
+To add a version, add a row to a module. To add a specification, add a module and a line here.
 """
 
 from __future__ import annotations

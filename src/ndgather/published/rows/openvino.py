@@ -1,6 +1,6 @@
 """OpenVINO: GatherND, GatherElements, Gather, ScatterNDUpdate, ScatterElementsUpdate, and others.
 
-A row states only the changes of its version; the first row of an operator states the differences
+A row contains only the changes of its version, and an operator's first row contains the differences
 from ONNX. In OpenVINO, the axis of Gather and ScatterElementsUpdate is an input.
 """
 
