@@ -23,7 +23,7 @@ from ndgather import __version__, messages, set_num_threads
 from ndgather.errors import NdgatherError, one_line
 
 COMMANDS = {
-    "sel": "look up the values of a data set at the points of a table",
+    "sel": "look up the values of a dataset at the points of a table",
     "checked": "run a program that uses torch and report out-of-bounds indices",
     "run": "run a model and check every gather and scatter in it",
     "check": "find errors in a model, and calls on which runtimes differ",

@@ -47,7 +47,7 @@ class _Methods(argparse.Action):
 
 
 DESCRIPTION = """\
-Look up the values of a data set at the points of a table. Each row of POINTS is
+Look up the values of a dataset at the points of a table. Each row of POINTS is
 a point: columns named like coordinates of DATA (lat, lon, time, ...) select it,
 and other columns are kept. OUT has the columns of POINTS and a column for each
 variable. If a variable has more dimensions, --outer writes a row for each of
@@ -84,7 +84,7 @@ points has the type of its labels. OUT is written completely or not at all.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("data", metavar="DATA", help="the data set to read from")
+    add("data", metavar="DATA", help="the dataset to read from")
     add("points", metavar="POINTS", type=Path, help="the table of points")
     add("-o", "--output", metavar="OUT", type=Path, help="the table with values")
     add(
