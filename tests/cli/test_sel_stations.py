@@ -197,7 +197,7 @@ def test_an_unreadable_data_set_has_a_hint(ndgather, era5, folder):
     for name in ("text.nc", "text.grib"):
         (folder / name).write_text("no data")
         error = ndgather(f"sel {name} s.csv -o out.csv").err
-        assert f"{name}: cannot be read: it is not a data set (allowed: netCDF, zarr, Geo" in error
+        assert f"{name}: cannot be read: it is not a dataset (allowed: netCDF, zarr, Geo" in error
 
 
 def test_the_data_set_is_never_overwritten(ndgather, era5, folder):

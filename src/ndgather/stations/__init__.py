@@ -1,1 +1,1 @@
-"""Lookups of points, read from a table in a file, in data sets in files or stores."""
+"""Lookups of the points of a table in the dataset of a file or store."""

@@ -1,7 +1,7 @@
-"""Look up the points of a table in a data set, and write the table with the values.
+"""Lookups of the points of a table in a dataset, which add columns of values to the table.
 
-The columns of a table contain strings or have Parquet types. Only columns that select are
-converted; the output consists of the unchanged input and additional columns.
+The columns of a table contain strings or have Parquet types. Only columns that select points are
+converted. The output consists of the unchanged input and additional columns.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _ZONE = r"(?:Z|[+-]\d\d(?::?\d\d)?)"
 _CLOCK = r"\d\d(?::?\d\d(?::?\d\d(?:[.,]\d+)?)?)?"
 _ISO = re.compile(rf"\d{{4}}-?\d\d-?\d\d(?:[T ]{_CLOCK} ?{_ZONE}?)?|\d{{4}}-\d\d")
 _ZONED = re.compile(rf".*[T ]\d\d.*{_ZONE}")
-_CELL = 200  # bytes of memory for a cell in a block, as Python objects
+_CELL = 200  # estimated bytes of memory per cell, which is a Python object
 _EXAMPLE = "such as 2010-07-14T06:30"
 _NO_DATA_SET = "an array has no coordinates (allowed: the group that contains it)"
 _KEEP = "--keep COLUMN makes a column select nothing"
@@ -77,11 +77,11 @@ _KEEP = "--keep COLUMN makes a column select nothing"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """A lookup of a table of points in a data set.
+    """A lookup of the points of a table in a dataset.
 
-    Columns whose names match labels of the data set select points; other columns are copied. If
-    `variables` is empty, every variable with the dimensions of the points is read. If it has more
-    dimensions, a point has a row for each of their labels.
+    Columns whose names match labels of the dataset select points. All other columns are copied. If
+    `variables` is empty, every variable with the dimensions of the points is read. If variables
+    have other dimensions, each point has a row for every label of these dimensions.
     """
 
     place: str
@@ -92,14 +92,14 @@ class Lookup:
     memory: Any = None
     progress: Any = None
     variables: Sequence[str] = ()
-    rename: Mapping[str, str] = field(default_factory=dict)  # from columns to coordinates
-    keep: Sequence[str] = ()  # columns that do not select
+    rename: Mapping[str, str] = field(default_factory=dict)  # maps columns to coordinates
+    keep: Sequence[str] = ()  # columns that do not select points
     outer: bool = False  # whether a point may have several rows
     date_format: str | None = None
     add_labels: bool = False
 
     def values(self) -> Result:
-        """Look up the points; the result has a column for every variable."""
+        """Look up the points, and return a column of values for every variable."""
         with self._opened() as (table, chosen, labels):
             request = labels.request
             options = storage_options("sel", self.memory, self.progress)
@@ -132,14 +132,14 @@ class Lookup:
             )
 
     def plan(self) -> Plan:
-        """Estimate the reads and the memory of `values`."""
+        """Estimate the reads and the memory that `values` requires."""
         with self._opened() as (table, chosen, labels):
             request = labels.request
             options = storage_options("sel", self.memory)
             estimates = selection.estimate_labels(chosen, labels.labels, request, options)
             rows = max((len(each) for each in labels.of_table.values()), default=0)
             of_labels = sum(each.nbytes for each in labels.of_table.values())
-            # The labels, their positions and temporary arrays.
+            # Labels, positions and temporary arrays take about 6 times the memory of the labels.
             held = table.nbytes + 6 * of_labels
             cells = min(rows, BLOCK) * (len(table.names) + len(chosen.data_vars))
             results = sum(each.result_bytes for each in estimates.values())
@@ -154,7 +154,7 @@ class Lookup:
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Table, xarray.Dataset, _Labels]]:
-        """Open the data set; yield the points, the variables and the labels."""
+        """Open the dataset, and yield the table, the chosen variables and the labels."""
         table = read_table(self.points, self.dialect)
         with opened(self.place, self.group) as data:
             dims_of = _dims_by_name(data)
@@ -194,7 +194,7 @@ class Lookup:
     def _selecting(
         self, table: Table, data: xarray.Dataset, dims_of: Mapping[Hashable, tuple[Hashable, ...]]
     ) -> dict[str, str]:
-        """Return a dict from coordinates to the columns with their labels."""
+        """Map coordinates to the columns that contain labels of the coordinates."""
         known = [*map(str, dims_of)]
         free, written = [], []
         for column in table.names:
@@ -216,7 +216,7 @@ class Lookup:
             for column, name in zip(free, written, strict=True)
             if name in axes
         ]
-        own = {*data.indexes, *data.sizes}  # they take precedence over other coordinates
+        own = {*data.indexes, *data.sizes}  # names that take precedence
         indexed = {dim for name, _ in named if name in own for dim in dims_of[name]}
         selecting: dict[str, str] = {}
         along: dict[Hashable, str] = {}
@@ -248,7 +248,7 @@ class Lookup:
         return selecting
 
     def _other_groups(self) -> str:
-        """Return a hint for errors about missing names, which other groups may have."""
+        """Return a hint that lists other groups, which may contain a missing name."""
         groups = groups_of(self.place, self.group)
         return f"; the file also has the groups {_listed(groups)}" if groups else ""
 
@@ -287,7 +287,7 @@ class Lookup:
         columns: dict[str, str],
         selected: Mapping[Hashable, Any],
     ) -> None:
-        """Raise if a dimension has no column, so that a point would have several rows."""
+        """Raise FileError if points would have several rows because a dimension has no column."""
         others = [str(dim) for dim in chosen.sizes if dim not in selected]
         if not others:
             return
@@ -323,16 +323,16 @@ class Result:
 
     lookup: Lookup
     table: Table
-    data: xarray.Dataset  # the values; `dim` is the dimension of points
-    dim: str
-    others: Sequence[Hashable]  # other dimensions; a point has a row for each of their labels
+    data: xarray.Dataset  # the values
+    dim: str  # the dimension of points
+    others: Sequence[Hashable]  # other dimensions, with a row for each point and label
     added: Mapping[str, Any]  # additional columns, with a value for each point
     new_names: Sequence[str]  # names of all columns that are added to the table
     rows_per_point: int
     row_count: int
-    labels: Mapping[str, Any]  # converted labels, by column
+    labels: Mapping[str, Any]  # maps columns to converted labels
     whole: Sequence[str]  # variables of booleans or 64-bit integers with missing values
-    absent: Any  # whether a point has no value in these variables
+    absent: Any  # whether each point has no value in these variables
 
     @property
     def names(self) -> list[str]:
@@ -354,7 +354,7 @@ class Result:
         write_text(file, PIPE, blocks, self.table, as_lines=as_lines)
 
     def _can_copy_lines(self, output: Path) -> bool:
-        """Return whether rows are unchanged lines of the table followed by unquoted numbers."""
+        """Return whether output rows can be lines of the table with unquoted numbers appended."""
         variables = map(self.data.__getitem__, (*self.others, *self.data.data_vars))
         kinds = {each.dtype.kind for each in (*variables, *self.added.values())}
         return (
@@ -366,7 +366,7 @@ class Result:
     def _blocks(
         self, output: Path, typed: Mapping[str, Any], as_lines: bool
     ) -> Iterable[pd.DataFrame]:
-        """Return the rows of the output; `typed` has columns that replace text columns."""
+        """Return the output rows, with text columns replaced by the columns in `typed`."""
         rows = self._rows(output, typed, as_lines)
         return with_row_bar(rows, self.lookup.progress, output, self.row_count, count=len)
 
@@ -390,7 +390,7 @@ class Result:
             yield pd.concat([front.iloc[rows].reset_index(drop=True), behind], axis=1)
 
     def _values(self, data: xarray.Dataset, at: slice) -> pd.DataFrame:
-        """Return a frame with the values of some points; its index numbers the points in `at`."""
+        """Return a frame with the values of the points in `at`, which are numbered from 0."""
         with messages.converted_errors(
             lambda error: self.lookup._error(f"cannot be extended: {reason(error)}")
         ):
@@ -405,9 +405,9 @@ class Result:
 
 
 def _texts_of_times(array: Any, kinds: str) -> Any:
-    """Convert times of other calendars, and of dtypes whose kind is in `kinds`, to strings.
+    """Convert times to strings if their dtype is in `kinds` or their calendar is non-standard.
 
-    Parquet does not support other calendars. All times of an array get the same format.
+    Parquet does not support non-standard calendars. All times of an array get the same format.
     """
     flat = pd.Series(array.values.ravel())
     if array.dtype.kind in kinds:
@@ -426,9 +426,9 @@ def _select(
     request: Request,
     options: Options,
 ) -> tuple[xarray.Dataset, list[str], Any]:
-    """Return values at labels, the variables that keep their type, and points without a value.
+    """Return the values at labels, the variables that keep their type, and missing points.
 
-    64-bit integers and booleans keep their type even if points are missing; other integers become
+    64-bit integers and booleans keep their type even if points are missing. Other integers become
     floats.
     """
     data = data.copy(deep=False)
@@ -489,7 +489,7 @@ def check_date_format(form: str) -> None:
 
 
 def opened(place: str, group: str | None = None) -> xarray.Dataset:
-    """Open a data set lazily; ``FILE/GROUP`` refers to a group in a file."""
+    """Open a dataset lazily; ``FILE/GROUP`` refers to a group in a file."""
     path, opener, options = _opener_of(place, group)
     data: xarray.Dataset | None = None
     with messages.converted_errors(lambda error: _unreadable(place, error)):
@@ -505,7 +505,7 @@ def opened(place: str, group: str | None = None) -> xarray.Dataset:
     groups = groups_of(place, group)
     if data is not None and not groups:
         return data
-    what = options.get("group") or "the data set"
+    what = options.get("group") or "the dataset"
     raise FileError(
         f"{one_line(place)}: {one_line(what)} has no variables (allowed: the groups "
         f"{_listed(groups)}); write {shlex.quote(f'{path}/{groups[0]}')}"
@@ -513,11 +513,11 @@ def opened(place: str, group: str | None = None) -> xarray.Dataset:
 
 
 def _check_group(place: str, group: str | None) -> None:
-    """Raise FileError if a place is a variable instead of a data set."""
+    """Raise FileError if a path leads to a variable instead of a dataset."""
     whole = place if group is None else f"{place}/{group}"
     outer, _, name = whole.rstrip("/").rpartition("/")
     names: list[str] = []
-    with suppress(Exception):  # the outer path is not a data set
+    with suppress(Exception):  # the outer path may not be a dataset
         _, opener, options = _opener_of(outer, None)
         with opener(xarray.open_dataset, **options) as data:
             names = [*map(str, data.data_vars)]
@@ -529,7 +529,7 @@ def _check_group(place: str, group: str | None) -> None:
 
 
 def groups_of(place: str, group: str | None = None) -> list[str]:
-    with suppress(Exception):  # files without groups, and stores that cannot list them
+    with suppress(Exception):  # the file has no groups, or the store cannot list groups
         _, opener, options = _opener_of(place, group)
         found = opener(xarray.open_groups, **{**options, "group": None})
         return [name.strip("/") for name, data in found.items() if data.data_vars and name != "/"]
@@ -569,15 +569,15 @@ def _unreadable(place: str, error: Exception) -> NdgatherError:
     if no_reader or isinstance(error, ImportError):
         return messages.reader_missing(place, getattr(error, "name", None))
     why = reason(error)
-    if "PROPFIND" in why:  # the request by which obstore lists a directory
+    if "PROPFIND" in why:  # obstore's request to list a directory
         why = (
             "the server does not list its files, and the metadata of the group is not consolidated "
             "(allowed: a group after zarr.consolidate_metadata(store))"
         )
-    elif type(error).__name__ == "ContainsArrayError":  # from zarr, an optional package
+    elif type(error).__name__ == "ContainsArrayError":  # an exception of zarr
         why = _NO_DATA_SET
     elif isinstance(error, ValueError) and "did not find a match in any of xarray's" in why:
-        why = "it is not a data set (allowed: netCDF, zarr, GeoTIFF)"
+        why = "it is not a dataset (allowed: netCDF, zarr, GeoTIFF)"
     return FileError(f"{place}: cannot be read: {why}")
 
 
@@ -589,8 +589,8 @@ class _Labels:
     request: Request
     dim: str
     labels: dict[Hashable, Any] = field(default_factory=dict)
-    asked: dict[Hashable, Any] = field(default_factory=dict)  # labels before `find_pixels`
-    of_table: dict[str, Any] = field(default_factory=dict)  # labels by column
+    asked: dict[Hashable, Any] = field(default_factory=dict)  # labels as given in the table
+    of_table: dict[str, Any] = field(default_factory=dict)  # maps columns to labels
 
     def chosen(self, result: xarray.Dataset, periods: Mapping[Hashable, Any]) -> dict[str, Any]:
         """Return the selected labels of the data and their distances from the labels asked for."""
@@ -618,7 +618,7 @@ class _Labels:
         return xarray.Variable("x", values).to_index_variable().to_index()
 
     def add(self, name: str, texts: _Column) -> None:
-        """Add the labels of a column; labels of a scalar coordinate must be equal to it."""
+        """Add a column's labels, which must equal the coordinate if the coordinate is scalar."""
         index, labels = texts.index, texts.labels()
         self.of_table[texts.name] = self.asked[name] = labels
         if name in self.data.coords and not self.data[name].ndim:
@@ -659,7 +659,7 @@ class _CellError(Exception):
 
 
 class _Column:
-    """A column whose cells become labels of an axis; `index` is None for an axis without labels."""
+    """A column whose cells become labels; `index` is None if the axis has no labels."""
 
     def __init__(self, name: str, index: Any, table: Table, lookup: Lookup) -> None:
         self.name, self.index, self.table, self.lookup = name, index, table, lookup
@@ -682,7 +682,7 @@ class _Column:
         self.row_count += len(column)
 
     def labels(self) -> Any:
-        """Return all labels with the type of the axis; raise if a cell is not a label."""
+        """Return all labels with the type of the axis; raise FileError if a cell is not a label."""
         if self.error is not None:
             raise self._error(self.first, self.bad_count, *self.error.texts)
         parts, self.parts = self.parts, []
@@ -747,7 +747,7 @@ class _Column:
         joined = "".join(texts)
         if not (self._is_exact or _NOT_OF_NUMBERS.search(joined)):
             kind: Any = float if {*".eE"}.intersection(joined) else int
-            with suppress(ValueError):  # Python parses such numbers identically, but faster
+            with suppress(ValueError):  # parse plain numbers in Python, which is faster
                 found = np.array([*map(kind, texts)])
                 if found.dtype.kind in ("f" if kind is float else "iu"):
                     return found
@@ -778,7 +778,7 @@ class _Column:
 
     def _times(self, texts: Sequence[str]) -> Any:
         """Parse times in the requested format or in ISO 8601."""
-        codes, distinct = pd.factorize(objects(texts))  # parse a repeated time only once
+        codes, distinct = pd.factorize(objects(texts))  # parse each distinct time once
         texts = distinct.tolist()
         form, present = self.lookup.date_format, _are_present(texts)
         zoned = _are(_ZONED, texts)
@@ -835,7 +835,7 @@ def _check_known(
 
 
 def _dims_by_name(data: xarray.Dataset) -> dict[Hashable, tuple[Hashable, ...]]:
-    """Return the dimensions of each coordinate, including dimensions without labels."""
+    """Map coordinates, and dimensions without labels, to their dimensions."""
     coords = data.coords
     dims: dict[Hashable, tuple[Hashable, ...]] = {}
     for name in (*data.indexes, *coords, *data.sizes):
@@ -844,7 +844,7 @@ def _dims_by_name(data: xarray.Dataset) -> dict[Hashable, tuple[Hashable, ...]]:
 
 
 def _hint(columns: Iterable[str], names: Iterable[Hashable]) -> str:
-    """Return a hint to rename columns whose names resemble the name of a coordinate."""
+    """Return a hint to rename columns whose names resemble names of coordinates."""
     hints = []
     known = [str(name) for name in names]
     for column in columns:

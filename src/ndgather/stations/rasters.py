@@ -1,8 +1,7 @@
-"""GeoTIFF files as data sets.
+"""GeoTIFF files as datasets.
 
-rasterio provides the georeference and the mask of a file. If the stored numbers are the values, so
-that there is no mask, palette, lossy compression or omitted tile, tifffile decodes the tiles, twice
-as fast as rasterio.
+rasterio reads the georeference and the mask of a file. If the file has no mask, palette, lossy
+compression or omitted tile, tiles are decoded by tifffile, which is twice as fast as rasterio.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from ndgather.errors import FileError
 _EXACT = ("NONE", "LZW", "DEFLATE", "ADOBE_DEFLATE", "ZSTD", "PACKBITS", "LZMA")  # lossless
 _PLAIN = ("MINISBLACK", "RGB")
 SUFFIXES = (".tif", ".tiff")
-_UNITS = {  # standard name of projected axes, then units and standard name of geographic axes
+_UNITS = {  # the standard name if projected, else the units and the standard name
     "x": ("projection_x_coordinate", "degrees_east", "longitude"),
     "y": ("projection_y_coordinate", "degrees_north", "latitude"),
 }
 
 
 def opened(place: str) -> xarray.Dataset:
-    """Open a GeoTIFF as a data set; its coordinates x and y are the centers of the pixels."""
+    """Open a GeoTIFF as a dataset whose coordinates x and y are the pixel centers."""
     try:
         import rasterio  # noqa: PLC0415 - an extra
         from rasterio.enums import MaskFlags  # noqa: PLC0415
@@ -57,7 +56,7 @@ def opened(place: str) -> xarray.Dataset:
             )
     flags = {flag for of_band in file.mask_flag_enums for flag in of_band}
     masked = not flags <= {MaskFlags.all_valid, MaskFlags.nodata}
-    # With missing values, xarray would convert these to floats.
+    # xarray would convert 64-bit integers with missing values to floats.
     wide = file.nodata is not None and file.dtypes[0] in ("int64", "uint64")
     tiles = None if masked or wide else _tiles(place, file)
     attrs: dict[str, Any] = {}
@@ -70,7 +69,7 @@ def opened(place: str) -> xarray.Dataset:
         array = _Tiles(stored)
         chunks = stored.chunks
         nodata = None if file.nodata is None else hold_one(file.nodata, array.dtype)
-        # If the dtype cannot represent the nodata value, no pixel has it.
+        # If the dtype cannot represent the nodata value, every pixel has a value.
         attrs = {} if nodata is None else {"_FillValue": nodata[()]}
     if (file.scales[0], file.offsets[0]) != (1, 0):
         attrs |= {"scale_factor": file.scales[0], "add_offset": file.offsets[0]}
@@ -174,7 +173,7 @@ class _Pixels(BackendArray):
 
 
 def _tiles(place: str, file: Any) -> tuple[Any, list[str]] | None:
-    """Return a tifffile array and its dimensions if it has the same values as in rasterio."""
+    """Return a tifffile array and its dimensions, or None if rasterio must read the file."""
     try:
         import tifffile  # noqa: PLC0415 - an extra
         import zarr  # noqa: PLC0415 - an extra
@@ -199,9 +198,9 @@ def _tiles(place: str, file: Any) -> tuple[Any, list[str]] | None:
         if not plain:
             return None
         logging.getLogger("tifffile").addHandler(logging.NullHandler())  # do not log to stderr
-        store = tifffile.imread(place, aszarr=True, level=0, maxworkers=1)  # our threads call it
+        store = tifffile.imread(place, aszarr=True, level=0, maxworkers=1)  # called on our threads
         array = zarr.open_array(store, mode="r")
         weakref.finalize(array, store.close)
         return array, dims
-    except Exception:  # if tifffile cannot read the file, rasterio reads it or explains why not
+    except Exception:  # rasterio reads the file or raises an error
         return None

@@ -1,7 +1,7 @@
-"""Tables in text and Parquet files; netCDF is supported for output.
+"""Tables in text and Parquet files, with netCDF as an additional output format.
 
-Cells of text tables remain unconverted strings, and Parquet columns keep their types. Tables are
-parsed and written in blocks of rows; only the bytes of a text file stay in memory.
+The cells of text tables are strings, and Parquet columns keep their types. Tables are parsed and
+written in blocks of rows. Text files are kept in memory as bytes instead of parsed cells.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from ndgather.messages import plural, quoted
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 OUTPUTS = (*SUFFIXES, ".nc")
 PIPE = Path("-")  # standard input or output, as text
-BLOCK = 2**13  # rows; with more lists, Python's garbage collector takes longer
+BLOCK = 2**13  # rows per block; with more lists, garbage collection takes longer
 
 Block = TypeVar("Block")
 
 _BYTE_ORDER_MARK = "\ufeff"
 _LONGEST_CELL = 2**31 - 1
-_WHOLE = 2**53  # float64 represents all integers up to here
+_WHOLE = 2**53  # float64 represents all integers up to this value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
     """The text format of a table."""
 
-    separator: str | None = None  # default: a comma, or a tab for .tsv
+    separator: str | None = None  # None for a comma, or for a tab in .tsv files
     decimal: str = "."
     encoding: str = "utf-8"
 
@@ -50,14 +50,14 @@ class Dialect:
 
 
 class TextTable:
-    """A text table; its cells are strings."""
+    """A text table, whose cells are strings."""
 
     metadata = None
 
     def __init__(self, path: Path, content: bytes, dialect: Dialect) -> None:
         self.path, self.dialect, self.nbytes = path, dialect, len(content)
         self._content = content
-        self.size = 0  # the number of rows, known after a complete pass
+        self.size = 0  # the number of rows, or 0 until all rows have been read
         self._separator = dialect.separator_of(path)
         first: list[str] = []
         rows = self._rows(first)
@@ -68,7 +68,7 @@ class TextTable:
             )
         self.mark = _BYTE_ORDER_MARK if first[0].startswith(_BYTE_ORDER_MARK) else ""
         self.line_end = first[-1][len(first[-1].rstrip("\r\n")) :] or "\n"
-        # Check the first rows now, so that a wrong separator is the first error.
+        # Check the first rows now, so that a wrong separator is reported before other errors.
         self._check_rows([*islice(rows, BLOCK)], 0)
 
     def _rows(self, lines_read: list[str] | None = None) -> Iterator[list[str]]:
@@ -112,7 +112,7 @@ class TextTable:
             yield frame.set_axis(self.names, axis=1)
 
     def has_plain_lines(self, output: Path) -> bool:
-        """Return whether text output can begin with the unchanged lines of this table."""
+        """Return whether rows of text output can begin with the unchanged lines of this table."""
         of_utf8 = codecs.lookup(self.dialect.encoding).name == "utf-8"
         separators = {self._separator, self.dialect.separator_of(output)}
         is_clear = len(separators) == 1 and self.dialect.decimal != self._separator
@@ -121,7 +121,7 @@ class TextTable:
         return is_text and of_utf8 and is_clear and not quoted_or_broken
 
     def lines(self, count: int = BLOCK) -> Iterator[pd.DataFrame]:
-        """Yield frames of lines in a single column, whose name is the header line."""
+        """Yield frames with a single column of lines, named after the header line."""
         lines = io.TextIOWrapper(io.BytesIO(self._content), "utf-8", newline="\n")
         header = next(lines).removeprefix(_BYTE_ORDER_MARK).removesuffix("\n")
         for start in range(0, max(1, self.size), count):
@@ -153,7 +153,7 @@ def _noted(lines: Iterable[str], noted: list[str]) -> Iterator[str]:
 
 
 class ParquetTable:
-    """A Parquet table; its columns have Arrow types."""
+    """A Parquet table, whose columns have Arrow types."""
 
     mark, line_end, separator_hint = "", "\n", ""
 
@@ -243,7 +243,7 @@ def write_table(
                 arrow.parquet.write_table(table.replace_schema_metadata(like.metadata), file)
         else:
             with part.open("wb") as file:
-                if suffix.endswith(".gz"):  # omit name and time, so that output is reproducible
+                if suffix.endswith(".gz"):  # omit the name and time for reproducible output
                     with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
                         write_text(packed, output, blocks, like, as_lines=as_lines)
                 else:
@@ -251,7 +251,7 @@ def write_table(
 
 
 class _Lines(io.StringIO):
-    """A buffer that replaces csv's default line end, with which csv quotes all line breaks."""
+    """A buffer that replaces the default line end of csv, which makes csv quote line breaks."""
 
     end = ""
 
@@ -286,7 +286,7 @@ def write_text(
 
 
 def _cells(column: pd.Series[Any], decimal: str) -> Any:
-    """Return the cells of a column for csv; a missing value becomes an empty cell."""
+    """Return the cells of a column for csv, with empty cells for missing values."""
     absent = column.isna().to_numpy()
     if column.dtype.kind == "f":
         values = column.to_numpy(_numpy_dtype(column.dtype), na_value=np.nan)
@@ -314,7 +314,7 @@ def _write_netcdf(part: Path, output: Path, table: pd.DataFrame) -> None:
                 f"{one_line(str(name))!r} does (allowed: .parquet, which keeps all columns)"
             )
         columns[str(name)] = ("point", values)
-    buffer = io.BytesIO()  # on a full disk, HDF5 itself would crash the process
+    buffer = io.BytesIO()  # if the disk were full, HDF5 would crash the process
     xarray.Dataset(columns).to_netcdf(buffer, engine="h5netcdf")
     part.write_bytes(buffer.getbuffer())
 
@@ -367,7 +367,7 @@ def _type_name(column: pd.Series[Any], present: Sequence[object]) -> str:
 
 
 def numpy_column(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Convert an Arrow column to NumPy values; integers with missing values stay integers."""
+    """Convert an Arrow column to NumPy values, and keep integers even if values are missing."""
     if not isinstance(column.dtype, pd.ArrowDtype):
         return column
     if column.hasnans and column.dtype.kind in "iu":

@@ -1,9 +1,9 @@
-"""JAX arrays: the result is a JAX array, also under jit, vmap, grad and jvp.
+"""The adapter for JAX arrays, which returns JAX arrays and supports jit, vmap, grad and jvp.
 
-On a CPU, code compiled by XLA calls a handler in the core; without a handler, `jax.pure_callback`
+On a CPU, code compiled by XLA calls a handler in the core. Without the handler, `jax.pure_callback`
 calls the core through Python. On GPUs and TPUs, calls are composed of XLA's own gather and scatter.
-An out-of-bounds index raises `IndexOutOfBoundsError`; under jit, JAX raises its own exception with
-the same text when the result is awaited.
+An out-of-bounds index raises `IndexOutOfBoundsError`. Under jit, JAX raises its own exception with
+the same message when the program waits for the result.
 """
 
 from __future__ import annotations
@@ -76,16 +76,16 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...
     if cotangent.shape != slices:
         raise messages.updates_do_not_fit(caller, cotangent.shape, slices, "cotangent")
     if op.window_shape:
-        _gather(bare, op)  # its error names an entry of starts
+        _gather(bare, op)  # raises an error if an entry of starts is out of bounds
     return (derivatives.scatter_slices(cotangent, shape, indices, op),)
 
 
 def export_checks() -> list[jax.export.DisabledSafetyCheck]:
     """Return the safety checks to disable in `jax.export.export`.
 
-    JAX refuses to export custom calls that it does not know, such as the handler of ndgather,
-    unless the result of this function is passed as `disabled_checks`. A process that runs a
-    function exported with the handler must import `ndgather.arrays.jax`.
+    JAX refuses to export calls of ndgather's handler unless the result of this function is passed
+    as `disabled_checks`. A process that runs an exported function that calls the handler must
+    import `ndgather.arrays.jax`.
 
     Returns
     -------
@@ -108,7 +108,7 @@ def export_checks() -> list[jax.export.DisabledSafetyCheck]:
 
 def _gather(call: Call, op: Operation) -> jax.Array:
     if call.kind.windows and not op.window_shape and not op.fills:
-        op = replace(op, mode="raise")  # windows without axes have no other mode
+        op = replace(op, mode="raise")  # windows without axes are never out of bounds
     if not op.window_shape or op.mode in ("raise", "clip"):
         return gather(call.data, call.indices, op)
     modes, shape = op.modes, call.data.shape
@@ -121,7 +121,7 @@ def _gather(call: Call, op: Operation) -> jax.Array:
                 f"for JAX arrays (allowed: raise or fill)"
             )
         by_element = replace(by_element, mode="fill")
-    elif any(raising):  # this gather of empty slices raises an error that names an entry of starts
+    elif any(raising):  # gather empty slices to raise an error that names an entry of starts
         pairs = zip(op.window_shape, shape, raising, strict=False)
         sizes = tuple(wide if raises else min(wide, size) for wide, size, raises in pairs)
         empty = jnp.zeros((*shape[: len(sizes)], 0))
@@ -139,7 +139,7 @@ def _scatter(call: Call, op: Operation) -> jax.Array:
 
 @dataclass(frozen=True)
 class _Steps(reductions.Steps):
-    """Scatters at the same indices, and the other primitives of `reductions.in_steps`."""
+    """The JAX functions that `reductions.in_steps` calls, with scatters at the same indices."""
 
     indices: jax.Array
     op: Operation
@@ -166,15 +166,15 @@ class _Steps(reductions.Steps):
         return kind, jnp.float64 if dtype.itemsize == 8 else jnp.float32
 
     def quotient(self, totals: jax.Array, counts: jax.Array, where: jax.Array) -> jax.Array:
-        # XLA replaces a division by a broadcast array with an inexact product. Under vmap, this
-        # `where` gives counts the full shape of totals; both of its branches are equal.
+        # XLA replaces a division by a broadcast array with an inexact product. To prevent this
+        # under vmap, `where` with two equal branches expands counts to the shape of totals.
         counts = jnp.where(totals == totals, counts, abs(counts))  # noqa: PLR0124
         quotients: jax.Array = super().quotient(totals, counts, where)
         return quotients
 
 
 def _run_widened(call: Call, op: Operation) -> jax.Array:
-    """Run a call whose elements are smaller than a byte on wider elements."""
+    """Convert elements smaller than a byte to a wider dtype, and run the call."""
     dtype = np.dtype(call.data.dtype)
     floats = dtype == "float4_e2m1fn"
     wide = np.dtype(jnp.float32 if floats else jnp.int8 if "u" not in dtype.name else jnp.uint8)

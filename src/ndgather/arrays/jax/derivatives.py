@@ -1,8 +1,8 @@
-"""Derivatives of the two primitives: tangents, and transposes of the linear operations.
+"""Tangents of the two primitives, and transposes of the linear operations.
 
-A gather is linear in data. A scatter that assigns, adds or subtracts is linear in data and updates
-together, so the same scatter of the tangents is its tangent. For other reductions, the tangents are
-multiplied by weights and then added.
+A gather is linear in data. A scatter that assigns, adds or subtracts is linear in data and updates,
+so its tangent is the same scatter of the tangents. For other reductions, the tangents of data and
+updates are multiplied by weights and then added.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from ndgather.reductions import ROWS
 def weights(
     data: jax.Array, indices: jax.Array, updates: jax.Array, result: jax.Array, op: Operation
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the factors of the tangents of data and updates, with all axes of vmap expanded."""
+    """Return the weights for the tangents of data and updates, with all vmap axes expanded."""
     back = replace(op, kind=op.kind.gather, reduction="none")
     rule = ROWS[op.reduction].derivative
     untouched = jnp.ones_like(data, bool)
-    if not op.use_init_val:  # the reduction does not use the old values of updated elements
+    if not op.use_init_val:  # the old values of updated elements are ignored
         none = jnp.zeros_like(updates, bool), replace(op, reduction="none")
         untouched = scatter(untouched, indices, *none)
     if rule == "others":
         ones = untouched.astype(data.dtype)
         of_data = scatter(ones, indices, updates, op) if op.use_init_val else ones
         return of_data, _others(data, indices, updates, back) * gather(data, indices, back)
-    # The rule is "equals": operands that are equal to the result share its change.
+    # In min and max, operands that are equal to the result share the tangent equally.
     hits = lowering.equal(updates, gather(result, indices, back)).astype(data.dtype)
     kept = (lowering.equal(data, result) & untouched).astype(data.dtype)
     share = 1 / jnp.maximum(scatter(kept, indices, hits, replace(op, reduction="add")), 1)
@@ -47,7 +47,7 @@ def weights(
 
 
 def _others(data: jax.Array, indices: jax.Array, updates: jax.Array, back: Operation) -> jax.Array:
-    """Return, for every update, the product of the other updates of the same element."""
+    """Return for each update the product of all other updates of the same element."""
     wide = jax.dtypes.canonicalize_dtype(np.int64)
     sizes = (*data.shape, *indices.shape)
     if not all(isinstance(n, int) for n in sizes) or prod(data.shape) > np.iinfo(wide).max:
@@ -99,7 +99,7 @@ def _transpose_gather(
 def scatter_slices(
     cotangent: jax.Array, shape: tuple[int, ...], indices: jax.Array, op: Operation
 ) -> jax.Array:
-    """Return zeros of `shape` with every slice added at the position that a gather read."""
+    """Return the transpose of a gather, which adds each slice of `cotangent` to zeros."""
     mapped = op.slices_shape(shape, indices.shape)[: op.vmap_axes]
     zeros = jnp.zeros((*mapped, *shape[op.vmap_axes :]), cotangent.dtype)
     add = replace(op, kind=Kind.SCATTER_ND, reduction="add", fill=b"", window_shape=())
@@ -120,7 +120,7 @@ def scatter_slices(
 
 
 def _unrepeated(array: jax.Array, shape: tuple[int, ...], op: Operation) -> jax.Array:
-    """Return an array summed over the axes of vmap that are broadcast in `shape`."""
+    """Sum an array over the vmap axes along which an array of the given shape is broadcast."""
     repeated = tuple(d for d in range(op.vmap_axes) if shape[d] == 1 and array.shape[d] != 1)
     return array.sum(repeated, keepdims=True) if repeated else array
 
@@ -142,7 +142,7 @@ def _transpose_scatter(
 
 
 def data_of_scatter(cotangent: jax.Array, indices: jax.Array, op: Operation) -> jax.Array:
-    """Return the cotangent of data, which is 0 for replaced elements."""
+    """Return the cotangent of data, which is 0 for elements that updates replace."""
     if op.reduction != "none":
         return cotangent
     zeros = jnp.zeros(op.slices_shape(cotangent.shape, indices.shape), cotangent.dtype)
@@ -154,14 +154,14 @@ def updates_of_scatter(
 ) -> jax.Array:
     """Return the cotangent of updates.
 
-    If updates replace elements, only the last update of an element has a cotangent other than 0.
+    If updates replace elements, only the last update of each element has a nonzero cotangent.
     """
     back = replace(op, kind=op.kind.gather, reduction="none")
     result = gather(cotangent, indices, back)
     if ROWS[op.reduction].added == -1:
         result = -result
     if op.reduction == "none":
-        # After scattering the numbers of the updates, each element has the last of its numbers.
+        # Scatter the position of each update, so that each element contains its last position.
         sizes, count = cotangent.shape, indices.shape
         if op.kind.tuples:
             sizes, count = sizes[: op.batch_dims + count[-1]], count[:-1]

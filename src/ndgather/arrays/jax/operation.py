@@ -1,4 +1,4 @@
-"""Operations: the validated options of a call, its JAX arrays, and the route that runs it."""
+"""The validation of calls with JAX arrays, and the choice of how calls run on a CPU."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from ndgather.errors import AttributeValueError, DTypeError
 
 @dataclass(frozen=True, kw_only=True)
 class Operation(Call):
-    """The options of a call, hashable so that they can be a parameter of JAX primitives.
+    """The options of a call as a hashable parameter of JAX primitives.
 
-    The arrays are operands of the primitives, so they are None here. Axes are non-negative and
-    include the axes of vmap. A scatter in mode drop has mode fill here.
+    All arrays are None, because arrays are operands of the primitives. Axes are non-negative and
+    include the vmap axes. Mode drop of scatters is stored as mode fill.
     """
 
-    fill: bytes = b""  # the element for mode fill; empty for zeros
-    vmap_axes: int = 0  # the number of leading axes added by vmap; sizes of 1 there are broadcast
-    hidden_axes: int = 0  # the number of axes of data that the caller does not see
-    route: str = "handler"  # how it runs on a CPU; see `set_route`
+    fill: bytes = b""  # the fill value for mode fill, or empty for zeros
+    vmap_axes: int = 0  # the number of leading vmap axes; an axis of size 1 is broadcast
+    hidden_axes: int = 0  # the number of data axes that the caller does not see
+    route: str = "handler"  # how the operation runs on a CPU; see `set_route`
 
     def batched(self) -> Operation:
-        """Return the operation on arrays with another leading axis of vmap."""
+        """Return the operation for arrays with an additional leading vmap axis."""
         return replace(
             self,
             axis=self.axis + 1,
@@ -49,12 +49,12 @@ class Operation(Call):
         return tuple(size if repeated == 1 else repeated for size, repeated in pairs)
 
     def slices_shape(self, data: Sequence[Any], indices: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the shape of the slices that indices select; the shapes must be valid."""
+        """Return the shape of the selected slices for valid shapes of data and indices."""
         sizes = self.vmap_sizes(data, indices)
         return tuple(lowering.layout_of(self, data, (*sizes, *indices[self.vmap_axes :])).result)
 
     def call(self, data: Any, indices: Any) -> Call:
-        """Return the operation as a call, without updates."""
+        """Return the operation as a call without updates."""
         mode = Mode.DROP if self.scatters and self.mode == Mode.FILL else self.mode
         fill = np.frombuffer(self.fill, data.dtype)[0, ...] if self.fill else None
         given = {"data": data, "indices": indices, "mode": mode, "fill_value": fill}
@@ -62,7 +62,7 @@ class Operation(Call):
 
 
 def checked(call: Call) -> tuple[Call, Operation]:
-    """Return the call, with JAX arrays and validated options, and its operation."""
+    """Validate a call; return the call with JAX arrays, and the operation."""
     for name, value in (*call.named()[:3], ("fill_value", call.fill_value)):
         if name == "data" or isinstance(value, jax.Array):
             check_array(call.caller, name, value)
@@ -103,7 +103,7 @@ def checked(call: Call) -> tuple[Call, Operation]:
 
 
 def under_own_settings(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that runs with fixed promotion settings instead of the caller's."""
+    """Make a function independent of the caller's dtype and rank promotion settings."""
 
     @wraps(function)
     def call(*arguments: Any, **options: Any) -> Any:
@@ -118,11 +118,11 @@ def under_own_settings(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def alike(*arrays: Any) -> list[Any]:
-    """Return arrays with matching types for `jax.shard_map` and meshes with explicit axes.
+    """Convert arrays to matching types for `jax.shard_map` and meshes with explicit axes.
 
-    In `shard_map`, a replicated array is marked as varying beside varying arrays, so that its
-    gradient is summed over the devices. On a mesh with explicit axes, sharded arrays are gathered
-    to every device.
+    In `shard_map`, if any array is varying, all arrays are marked as varying, so that the gradients
+    of replicated arrays are summed over the devices. On a mesh with explicit axes, sharded arrays
+    are replicated on every device.
     """
     types = [jax.typeof(each) for each in arrays]
     varying = frozenset[str]().union(*(each.mat.varying for each in types))
@@ -220,8 +220,8 @@ def _narrowed(call: Call) -> jax.Array:
     ):
         return jnp.asarray(indices, kept)
     axes = lowering.layout_of(call, shape, indices.shape).axes
-    sizes = [shape[axis] for axis in axes if isinstance(shape[axis], int)]  # others are symbolic
-    if max(sizes, default=0) - 1 > bounds.max:  # an index beyond 32 bits may be in bounds
+    sizes = [shape[axis] for axis in axes if isinstance(shape[axis], int)]  # skip symbolic sizes
+    if max(sizes, default=0) - 1 > bounds.max:  # indices beyond 32 bits may be in bounds
         raise _would_become(call.caller, call.indices_name, indices.dtype, kept)
     if call.window_shape and call.mode not in ("raise", "clip"):
         windows.check(replace(call, data=np.broadcast_to(np.uint8(0), shape), fill_value=None))
@@ -232,8 +232,8 @@ def _narrowed(call: Call) -> jax.Array:
         return jnp.asarray(np.stack(near, -1), kept)
     if call.mode == "wrap" and len(sizes) == len(axes) and all(sizes):
         inside = indices % np.array(sizes, indices.dtype)
-        return jnp.asarray(inside.reshape(indices.shape), kept)  # an axis of size 1 broadcasts
-    # The error must name the original value. In mode clip, only an empty axis raises an error.
+        return jnp.asarray(inside.reshape(indices.shape), kept)  # undo broadcasting of `sizes`
+    # Let the core raise an error with the original value. Mode clip fails only on empty axes.
     if call.mode in ("raise", "wrap") or (call.mode == "clip" and 0 in sizes):
         if not all(isinstance(size, int) for size in shape):
             raise _would_become(call.caller, call.indices_name, indices.dtype, kept)
@@ -261,7 +261,7 @@ def is_narrow(dtype: Any) -> bool:
 
 
 def _check_shapes(call: Call) -> None:
-    """Raise ShapeError if shapes do not fit; symbolic shapes may fail later, when the call runs."""
+    """Raise ShapeError if shapes do not match. Symbolic shapes are checked when the call runs."""
     data, indices = call.data.shape, call.indices.shape
     if call.kind.tuples and not isinstance((1, *indices)[-1], int):
         raise messages.depth_unknown(call.caller, call.indices_name)
@@ -277,8 +277,8 @@ ROUTES = ("handler", "callback", "native")
 def usable(handler: tuple[Any, int, int] | None) -> Any:
     """Return the handler if the installed XLA supports its interface version, otherwise None.
 
-    Registering a handler for a newer interface would keep JAX from starting. The headers of jaxlib
-    have the version that it supports.
+    JAX would not start if a handler with a newer interface version were registered. The version
+    that jaxlib supports is read from the C header files of jaxlib.
     """
     if handler is None:
         return None
@@ -311,7 +311,7 @@ def get_route() -> str:
 def set_route(route: str) -> None:
     """Choose how calls run on a CPU.
 
-    The route applies to all calls that JAX traces from now on. The environment variable
+    The route applies to all calls that JAX traces afterwards. The environment variable
     ``NDGATHER_JAX_ROUTE`` sets the initial route.
 
     Parameters
@@ -354,7 +354,7 @@ def run_in_core(op: Operation, data: Array, indices: Array, updates: Array | Non
         return result
     if result.rule != "out_of_bounds":
         arguments.raise_error(call, result)
-    # The error must not count or name axes along which vmap broadcasts the indices.
+    # The error must not mention axes along which vmap broadcasts the indices.
     position, value, axis, size, lowest, count, total = result.facts
     repeated = [d for d in range(op.vmap_axes) if indices.shape[d] == 1]
     times = int(np.prod([sizes[d] for d in repeated]))

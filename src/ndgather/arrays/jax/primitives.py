@@ -1,8 +1,8 @@
-"""The two JAX primitives: their shapes, their batching rules, and their lowering per platform.
+"""The two JAX primitives with their shape rules, batching rules and lowering rules.
 
-On GPUs and TPUs, they are lowered to XLA's own gather and scatter, which cannot raise an error for
-an index value. In mode raise, a slice at a bad index is filled with JAX's fill value (NaN, or the
-smallest or largest integer), and an update at a bad index is dropped.
+On GPUs and TPUs, the primitives are lowered to XLA's own gather and scatter, which cannot raise an
+error for an index value. In mode raise, slices at out-of-bounds indices are therefore filled with
+JAX's fill value (NaN, or the smallest or largest integer), and updates there are dropped.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ def _attributes(op: Operation) -> dict[str, Any]:
 
 def _lower_on_cpu(ctx: Any, *operands: Any, op: Operation) -> Any:
     if op.route == "handler":
-        aliases = {0: 0} if op.scatters else None  # XLA copies data first if it is still needed
+        aliases = {0: 0} if op.scatters else None  # XLA copies data if data is needed later
         rule = jax.ffi.ffi_lowering(TARGET, operand_output_aliases=aliases)
         return rule(ctx, *operands, **_attributes(op))
-    # An exported function may run in a process without Python.
+    # Exported functions must not need Python.
     exports = ctx.module_context.lowering_parameters.for_export
     native = _native_scatter if op.scatters else _native_gather
     composed = _called_back if op.route == "callback" and not exports else native
@@ -86,7 +86,7 @@ def _lower_on_cpu(ctx: Any, *operands: Any, op: Operation) -> Any:
 
 
 class JaxLibrary(lowering.Library):
-    """The primitives for coordinates in JAX; `outside` keeps the flags that were not checked."""
+    """The JAX functions that compute coordinates; `outside` stores unchecked flags."""
 
     def __init__(self) -> None:
         super().__init__(jnp, None)
@@ -121,7 +121,7 @@ def _call_of(op: Operation, data: Any, indices: jax.Array) -> tuple[Call, Layout
 
 
 def _indexed(op: Operation, data: jax.Array, indices: jax.Array) -> tuple[jax.Array, Any]:
-    """Return data and a key; ``data[key]`` is the result. Data may gain an axis of size 1."""
+    """Return data, possibly with an added axis of size 1, and a key for ``data[key]``."""
     call, layout = _call_of(op, data, indices)
     coordinates = coordinates_of(call, JaxLibrary(), layout)
     key = [slice(None)] * layout.first + [None] * (layout.end - layout.first)
@@ -132,7 +132,7 @@ def _indexed(op: Operation, data: jax.Array, indices: jax.Array) -> tuple[jax.Ar
             key[axis] = jnp.where(coordinates.outside, data.shape[axis], column)
     for axis, size, shape in layout.others():
         key[axis] = jnp.arange(size, dtype=jnp.int32).reshape(shape)
-    if not layout.axes:  # each empty index tuple selects all of data
+    if not layout.axes:  # empty index tuples select all of data
         return data[None], (jnp.zeros(layout.positions, jnp.int32), *key)
     return data, tuple(key)
 
@@ -170,9 +170,9 @@ def _native_scatter(
 
 
 def _keep_last(data: jax.Array, key: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a key in which only the last of duplicate indices is in bounds.
+    """Return a key in which all duplicate indices except the last are out of bounds.
 
-    A GPU assigns in any order, so all other duplicates must be dropped.
+    A GPU assigns in arbitrary order, so only the last update of an element must be in bounds.
     """
     places = jnp.broadcast_shapes(*(np.shape(each) for each in key))
     numbers = 1 + jnp.arange(prod(places), dtype=jnp.uint32).reshape(places)  # up to 2**32
@@ -188,7 +188,7 @@ def _compiled(op: Operation) -> Any:
 
 
 def _run_eagerly(*arrays: Any, op: Operation) -> jax.Array:
-    """Run an operation outside jit; a bad index raises IndexOutOfBoundsError immediately."""
+    """Run an operation outside jit; raise IndexOutOfBoundsError for an out-of-bounds index."""
     result, failed = None, None
     placed = [each for each in arrays if hasattr(each, "devices")]  # literals have no device
     on_cpu = all(device.platform == "cpu" for each in placed for device in each.devices())
@@ -196,12 +196,12 @@ def _run_eagerly(*arrays: Any, op: Operation) -> jax.Array:
         made = operation.run_in_core(op, *map(np.asarray, arrays[:3]))
         return _placed_like(made, *placed)
     try:
-        with jax.disable_jit(False):  # disabled, jit would call this function recursively
+        with jax.disable_jit(False):  # without jit, `bind` would call this function recursively
             result = _compiled(op)(*arrays)
         if op.mode != "fill":
             result.block_until_ready()
     except (ValueError, RuntimeError, FloatingPointError) as error:
-        # JAX raises these if the handler refuses a call, or if debug_nans finds a fill value.
+        # JAX raises an error if the handler refuses a call, or if debug_nans finds a fill value.
         failed = error
     if failed is not None or (_was_unchecked(op, result) and _has_outside(*arrays[:2], op)):
         operation.run_in_core(op, *map(np.asarray, arrays[:3]))
@@ -211,7 +211,7 @@ def _run_eagerly(*arrays: Any, op: Operation) -> jax.Array:
 
 
 def _placed_like(made: Any, *arrays: jax.Array) -> jax.Array:
-    """Return a NumPy array as a JAX array on the devices of other arrays."""
+    """Convert a NumPy array to a JAX array on the devices of other arrays."""
     placed = [each.sharding for each in arrays if each.committed]
     meshes = [each.mesh for each in placed if isinstance(each, NamedSharding)]
     if meshes:
@@ -220,7 +220,7 @@ def _placed_like(made: Any, *arrays: jax.Array) -> jax.Array:
 
 
 def _was_unchecked(op: Operation, result: jax.Array) -> bool:
-    """Return whether XLA ran the operation itself, or skipped it because the result is empty."""
+    """Return whether XLA's own functions ran, or nothing ran because the result is empty."""
     if op.mode == "fill":
         return False
     on_cpu = all(each.platform == "cpu" for each in result.devices())
@@ -252,19 +252,19 @@ def gather(data: Any, indices: Any, op: Operation) -> jax.Array:
 
 def scatter(data: Any, indices: Any, updates: Any, op: Operation) -> jax.Array:
     dtype = np.dtype(data.dtype)
-    # For 1-byte dtypes that C++ lacks, this is a table with the results of all pairs of bytes.
+    # For 1-byte dtypes that C++ lacks, `arithmetic` is a table of results for all pairs of bytes.
     arithmetic = slow_path.core_arithmetic(dtype, op.reduction)
     more = () if arithmetic is None or isinstance(arithmetic, str) else (jnp.asarray(arithmetic),)
     result: jax.Array = scatter_p.bind(*alike(data, indices, updates, *more), op=op)
     return result
 
 
-# Under vmap, arrays have one more axis. An array without that axis is broadcast, not copied, except
-# for data that a scatter writes to.
+# Under vmap, each array has an additional axis. Arrays that are not mapped are broadcast along this
+# axis without being copied, except for the data of a scatter.
 
 
 def _in_front(array: Any, dim: int | None) -> jax.Array:
-    """Return an array with the axis of vmap first; an unmapped array gets an axis of size 1."""
+    """Move the vmap axis to the front, or add an axis of size 1 if the array is not mapped."""
     return array[None] if dim is None else jnp.moveaxis(array, dim, 0)
 
 
@@ -298,15 +298,15 @@ batching.primitive_batchers[scatter_p] = _batch_scatter
 
 
 def elements_of_windows(starts: jax.Array, op: Operation, shape: Sequence[int]) -> jax.Array:
-    """Return the index tuple of each element of the windows, for data of the given shape.
+    """Return the index tuple of each window element, for data of the given shape.
 
-    On axes in mode raise and fill, they may be out of bounds.
+    Indices along axes in mode raise or fill may be out of bounds.
     """
     library, window = JaxLibrary(), op.window_shape
     columns = []
     for axis, (mode, wide) in enumerate(zip(op.modes, window, strict=True)):
         size, at = shape[axis], starts[..., axis]
-        if mode == "raise":  # if the end of a window overflows, it becomes negative
+        if mode == "raise":  # a window end that overflows becomes negative
             at = library.integers(at, None)
         else:
             at = windows.near(mode, at, size, wide, library)

@@ -46,7 +46,7 @@ def run(call: Call) -> Any:
         return slow_path.run(replace(call, data=tuple(data)))
     if not isinstance(data, torch.Tensor):
         raise messages.not_an_array(call.caller, "data", data, "is not a tensor")
-    # The operator takes 70 us. Torch needs it only for gradients, transforms and modes.
+    # Calling the operator takes 70 us, so call it only for gradients, transforms and modes.
     if (data.is_cuda or checks.INTERPRETED) and call.out is None and checks.is_plain(call):
         return operators.run_on_gpu(call, checks.with_tensors)
     call = checks.with_tensors(call)
@@ -57,7 +57,7 @@ def run(call: Call) -> Any:
             return composition.run(call)
     try:
         return checks.operate(call)
-    except AssertionError as error:  # torch raises it if fake and real tensors are mixed
+    except AssertionError as error:  # raised if fake and real tensors are mixed
         raise _not_supported(call, error) from error
 
 
@@ -82,14 +82,14 @@ def to_numpy(call: Call, name: str, value: Any) -> Any:
     if value.requires_grad and torch.is_grad_enabled():
         why = "requires a gradient"
         raise messages.unknown_values(call.caller, name, value, why, "torch.as_tensor")
-    if value.dtype not in checks.NUMPY:  # NumPy would read other numbers from the same bits
+    if value.dtype not in checks.NUMPY:  # NumPy would misinterpret the bits
         why = f"has dtype {value.dtype}, which NumPy does not support"
         raise messages.not_an_array(call.caller, name, value, why, "a tensor in the dtype of data")
     return checks.array_of(value)
 
 
 def _not_supported(call: Call, error: Exception) -> DTypeError:
-    """Return the error for a tensor that a function of torch does not support."""
+    """Return the error for a tensor class that lacks a torch function needed by the call."""
     on_mesh = {name: hasattr(value, "device_mesh") for name, value in checks.tensors(call)}
     if any(on_mesh.values()) and (call.scatters or not all(on_mesh.values())):
         return _beside_distributed(call, on_mesh)
@@ -102,7 +102,7 @@ def _not_supported(call: Call, error: Exception) -> DTypeError:
 
 
 def _beside_distributed(call: Call, on_mesh: dict[str, bool]) -> DTypeError:
-    """Return the error for a DTensor in a scatter or with plain tensors."""
+    """Return the error for DTensors in a scatter, or in a gather that also has plain tensors."""
     other = next(name for name, has_mesh in on_mesh.items() if has_mesh)
     hint = f"write {other}.full_tensor()"
     if not call.scatters:
@@ -148,6 +148,6 @@ def _into(call: Call) -> torch.Tensor:
 
 
 def _composes(tensor: torch.Tensor) -> bool:
-    """Return whether the class of a tensor implements torch's functions itself."""
+    """Return whether a tensor's class overrides `__torch_dispatch__`, except for fake tensors."""
     own = type(tensor).__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl
     return own and not isinstance(tensor, FakeTensor | FunctionalTensor)

@@ -1,9 +1,9 @@
-"""Derivatives of the operators: the rules, the autograd functions, and `ndgather.vjp`.
+"""Derivatives of the operators, and `ndgather.vjp`.
 
-A gather is linear: its tangent is the same gather, and its transpose adds every slice at the
-position that it was read from. In a scatter, an element of the result changes by
-``of_data * d(data) + sum(of_updates * d(update))``. `weights` returns these factors for every
-reduction; forward and backward derivatives follow from them.
+A gather is linear, so its tangent is the same gather of a tangent. Its transpose adds each slice to
+the elements of data that the slice was read from. In a scatter, an element of the result changes by
+``of_data * d(data) + sum(of_updates * d(update))``. The forward and backward derivatives of every
+reduction follow from the factors `of_data` and `of_updates`, which `weights` returns.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from ndgather.arrays.torch import checks, composition
 from ndgather.arrays.torch.checks import operate
 from ndgather.reductions import ROWS
 
-_LARGEST_POWER = 1000  # of two; float64 has full precision from 2**-1022 to 2**1023
-_ZERO = 4096  # added to a sum of powers for each zero, so that zeros are counted too
+_LARGEST_POWER = 1000  # exponent of 2; float64 has full precision from 2**-1022 to 2**1023
+_ZERO = 4096  # added to a sum of exponents for each zero, so that the sum also counts zeros
 
 
 def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
-    """Return the gradient of the data of a gather; only the shape of ``call.data`` is used."""
+    """Return the gradient of a gather with respect to data; ``call.data`` only needs a shape."""
     mode = Mode.DROP if call.fills else call.mode
-    # With stride 0, these zeros need no memory; the core fills the result on its threads.
+    # Broadcast zeros need little memory, and the core's threads fill the result with them.
     zeros = of_result.new_zeros(call.data.shape[-1:]).expand(call.data.shape)
     back = replace(call, mode=mode, fill_value=None, reduction="add", data=zeros, updates=of_result)
     if call.kind is Kind.GATHER_ND or call.kind.elements:
@@ -67,7 +67,7 @@ def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
 def scatter_back(
     call: Call, result: torch.Tensor | None, of_result: torch.Tensor, wanted: tuple[bool, bool]
 ) -> tuple[Any, Any]:
-    """Return the gradients of the data and updates of a scatter, or None if not wanted."""
+    """Return the gradients with respect to data and updates, or None for an unwanted gradient."""
     conjugates = [None if each is None else each.conj() for each in weights(call, result, wanted)]
     of_data = _weighted(of_result, conjugates[0]) if wanted[0] else None
     of_updates = _weighted(_gather_like(call, of_result), conjugates[1]) if wanted[1] else None
@@ -75,7 +75,7 @@ def scatter_back(
 
 
 def _weighted(change: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
-    """Return a change times its weight. A boolean weight of False gives 0 even for NaN."""
+    """Return ``change * weight``. If `weight` is boolean, NaN times False is 0."""
     if weight is None:
         return change
     return torch.where(weight, change, 0) if weight.dtype == torch.bool else change * weight
@@ -87,7 +87,7 @@ def scatter_ahead(
     of_data: torch.Tensor | None,
     of_updates: torch.Tensor | None,
 ) -> torch.Tensor:
-    """Return the tangent of the result of a scatter."""
+    """Return the tangent of a scatter's result."""
     data_weight, update_weight = weights(
         call, result, (of_data is not None, of_updates is not None)
     )
@@ -98,31 +98,31 @@ def scatter_ahead(
 
 
 def _gather_like(call: Call, data: torch.Tensor) -> torch.Tensor:
-    """Return the elements of `data` that a scatter updates; 0 for dropped updates."""
+    """Return the element of `data` at the index of each update, or 0 for a dropped update."""
     return checks.carry_out(call.as_gather(data=data, fill_value=None))
 
 
 def _scattered(
     call: Call, data: torch.Tensor, updates: torch.Tensor, reduction: str
 ) -> torch.Tensor:
-    """Return the result of the same scatter with other values, including initial values."""
+    """Scatter other updates to other data at the same indices, including initial values."""
     step = replace(call, data=data, updates=updates, reduction=reduction, use_init_val=True)
     return checks.carry_out(step)
 
 
 def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) -> tuple[Any, Any]:
-    """Return the factors for changes of data and of updates; None stands for 1."""
+    """Return the partial derivatives with respect to data and updates; None means 1."""
     data, updates, reduction = call.data, call.updates, call.reduction
     steps, row = composition.Steps(), ROWS[reduction]
     rule = row.derivative
     of_data: Any = None
     of_updates: Any = None
-    untouched: Any = None  # flags of elements that no update replaces; None if all are kept
+    untouched: Any = None  # True for elements that are not replaced; None if all are kept
     if (reduction == "none" or not call.use_init_val) and (wanted[0] or result is not None):
         untouched = torch.ones_like(data, dtype=torch.bool, memory_format=torch.contiguous_format)
         replaced = torch.zeros_like(updates, dtype=torch.bool)
         untouched = _scattered(call, untouched, replaced, "none")
-    if reduction == "none":  # the last update of an element has the weight 1
+    if reduction == "none":  # only the last update of an element has an effect
         if wanted[1]:
             order = torch.arange(updates.numel(), device=data.device).reshape(updates.shape)
             last = _scattered(call, steps.counts(data, -1), order, "none")
@@ -150,7 +150,7 @@ def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) 
         if wanted[1]:
             of_updates = of_updates * _gather_like(call, data) if call.use_init_val else of_updates
             of_updates = of_updates.to(data.dtype)
-    else:  # in min and max, all operands equal to the result share its change
+    else:  # min and max: operands equal to the result share the derivative
         assert result is not None
         hits = lowering.equal(updates, _gather_like(call, result)).to(data.dtype)
         kept = lowering.equal(data, result)
@@ -161,11 +161,11 @@ def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) 
 
 
 def _divided_products(call: Call) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Return the product of all updates of each element, and of the other updates of each update.
+    """Return the product of each element's updates, and for each update the product without it.
 
-    Dividing the product of the nonzero updates by each update is ten times as fast as sorting the
-    updates. Return None if a product might overflow float64, if the quotients must themselves be
-    differentiable, or if a transform hides the values.
+    Dividing the product by each update is ten times as fast as sorting the updates. Return None if
+    a product might overflow float64, if the quotients must be differentiable, if a transform hides
+    the values, or if data is not on the CPU.
     """
     data, updates = call.data, call.updates
     if torch.is_grad_enabled() or not checks.is_plain(call) or data.device.type != "cpu":
@@ -175,8 +175,8 @@ def _divided_products(call: Call) -> tuple[torch.Tensor, torch.Tensor] | None:
     if not updates.numel() or not bool(sizes.min() > 0):
         zeros = factors == 0
         factors.masked_fill_(zeros, 1)
-    # The absolute logarithms add up to a bound: updates 8 and 1/4 give 3 + 2 = 5, so that each
-    # partial product (8, 1/4 or 2) is between 2**-5 and 2**5.
+    # The sum of the absolute logarithms bounds every partial product. For example, the products of
+    # the updates 8 and 1/4 are between 2**-5 and 2**5, because 3 + 2 = 5.
     powers = sizes.log2_().abs_()
     if zeros is not None:
         powers.masked_fill_(zeros, _ZERO)
@@ -197,7 +197,7 @@ def _divided_products(call: Call) -> tuple[torch.Tensor, torch.Tensor] | None:
 def _save(
     ctx: Any, kind: str, options: tuple[Any, ...], tensors: tuple[Any, ...], output: torch.Tensor
 ) -> list[torch.Tensor]:
-    """Save the inputs of the derivatives of a call; return the saved tensors."""
+    """Save the options and tensors that the derivatives of a call need; return the tensors."""
     data, indices, *rest = tensors
     ctx.kind, ctx.options = kind, options
     ctx.shapes = [tensor.shape for tensor in (data, *rest)]
@@ -213,10 +213,10 @@ def _save(
 def _call(
     ctx: Any, change: torch.Tensor, *, has_tangents: bool = False
 ) -> tuple[Call, torch.Tensor | None]:
-    """Return the call that is differentiated, and its result.
+    """Return the saved call and its result, for the gradient or tangent `change`.
 
-    If the derivative does not depend on values, the result is None and the tensors of the call have
-    only shapes, with the dtype and device of `change`, which is a gradient or tangent.
+    If the derivative does not depend on values, the result is None, and data and updates are
+    uninitialized tensors with the dtype and device of `change`.
     """
     indices, *saved = ctx.saved_tensors
     if has_tangents:
@@ -228,7 +228,7 @@ def _call(
 
 
 class Ndgather(_SingleLevelFunction):  # type: ignore[misc]  # torch has no types here
-    """One level of differentiation, for any active transform."""
+    """An autograd function for one level of nested `torch.func` transforms."""
 
     @staticmethod
     def forward(
@@ -267,11 +267,11 @@ class Ndgather(_SingleLevelFunction):  # type: ignore[misc]  # torch has no type
             if call.scatters:
                 changes = of_data, *of_updates
                 return _core.in_default_environment(scatter_ahead, call, result, *changes)
-            return operate(replace(call, data=of_data, fill_value=None))  # a fill value is constant
+            return operate(replace(call, data=of_data, fill_value=None))  # fill values are constant
 
 
 def differentiated(kind: str, *arguments: Any) -> torch.Tensor:
-    """Run a call as the autograd kernel of its operator."""
+    """Run an operator, and record its derivative if a tensor needs one."""
     count = checks.count_of_tensors(kind)
     state = torch.is_grad_enabled(), _is_fwd_grad_enabled()
     with enable_single_level_autograd_function():
@@ -279,7 +279,7 @@ def differentiated(kind: str, *arguments: Any) -> torch.Tensor:
         return result
 
 
-# The options of an operator that the core has too; the others keep their defaults.
+# Returns the options of an operator that the core also has. Other options keep their defaults.
 _OPTIONS = {
     kind: attrgetter(*(name for name in names if name in _core.ARGUMENTS))
     for kind, names in checks.OPTIONS.items()
@@ -287,7 +287,7 @@ _OPTIONS = {
 
 
 class NdgatherCore(Ndgather):
-    """A call of the core with a backward pass, but without tangents."""
+    """An autograd function that calls the core directly. It supports only backward passes."""
 
     setup_context = staticmethod(_SingleLevelFunction.setup_context)
 
@@ -303,9 +303,9 @@ class NdgatherCore(Ndgather):
 
 
 def record(arguments: _core.Arguments) -> Any:
-    """Run a call that needs a gradient, and record its backward pass.
+    """Run a call in the core and record its backward pass.
 
-    This bypasses torch's dispatcher, which takes longer than a small call.
+    Torch's dispatcher is bypassed, because dispatching takes longer than a small call.
     """
     tensors = [arguments.data, arguments.indices]
     if arguments.updates is not None:
@@ -323,7 +323,7 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...
     shape = of_result.shape if data_shape is None else data_shape
     if math.prod(max(size, 1) for size in shape) * of_result.itemsize >= 2**63:
         raise messages.result_too_large(call.caller, tuple(shape))
-    like = of_result.detach().new_empty(()).expand(shape)  # only the shape is used
+    like = of_result.detach().new_empty(()).expand(shape)  # only this tensor's shape is used
     gather = replace(call, kind=call.kind.gather, data=like)
     gather = checks.with_tensors(replace(gather, updates_name="cotangent"))
     slices = slow_path.result_shape(gather)
@@ -335,5 +335,5 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...
     if tuple(of_result.shape) != slices:
         raise messages.updates_do_not_fit(call.caller, tuple(of_result.shape), slices, "cotangent")
     if call.kind.windows:
-        composition.row_numbers(gather)  # its error names an entry of starts
+        composition.row_numbers(gather)  # raises an error if an entry of starts is out of bounds
     return (gather_back(gather, of_result),)

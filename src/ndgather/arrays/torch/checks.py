@@ -32,7 +32,7 @@ INTEGERS = (
     *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
 )
 NUMPY = {  # the dtypes that NumPy supports
-    each: np.dtype(str(each).removeprefix("torch."))  # a tensor would be wrapped in a transform
+    each: np.dtype(str(each).removeprefix("torch."))  # a transform would wrap a probe tensor
     for each in (
         *INTEGERS,
         torch.bool,
@@ -69,7 +69,7 @@ def tensor_of(array: Array, dtype: torch.dtype) -> torch.Tensor:
 
 @lru_cache(maxsize=64)
 def for_core(dtype: torch.dtype, reduction: str) -> Array | str | None:
-    """Return the core's argument `arithmetic` for the bits of `dtype`."""
+    """Return the core's option `arithmetic`, which is None if NumPy supports the dtype."""
     if dtype in NUMPY or reduction == "none":
         return None
     if dtype == torch.bfloat16:
@@ -79,14 +79,14 @@ def for_core(dtype: torch.dtype, reduction: str) -> Array | str | None:
         rounded: Array = torch.from_numpy(numbers).to(dtype).view(torch.uint8).numpy()
         return rounded
 
-    # float32 is wide enough that rounding its sums, differences and products to 8 bits is correct.
+    # Sums, differences and products in float32 are exact enough to be rounded to 8 bits correctly.
     every = torch.arange(256, dtype=torch.uint8, device="cpu").view(dtype)
     return reductions.byte_results(reduction, every.to(torch.float32).numpy(), bytes_of)
 
 
 @lru_cache
 def numbers(dtype: torch.dtype) -> np.dtype[Any] | Numbers | None:
-    """Return the equivalent NumPy dtype, or the range of other dtypes; None if it is unknown."""
+    """Return the equivalent NumPy dtype, the `Numbers` of another float dtype, or None."""
     if dtype in NUMPY or dtype not in (*_FLOATS, torch.complex32):
         return NUMPY.get(dtype)
     real = dtype.to_real()
@@ -155,7 +155,7 @@ def check_layout(caller: str, name: str, tensor: torch.Tensor) -> None:
 
 
 def check_known(caller: str, name: str, tensor: torch.Tensor) -> None:
-    """Raise an error for a tensor under a transform or trace, which has no values for NumPy."""
+    """Raise an error if a transform or trace of torch hides the values of a tensor."""
     if not torch.compiler.is_dynamo_compiling() and (
         isinstance(tensor, FakeTensor)
         or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
@@ -180,7 +180,7 @@ def check_shapes(call: Call) -> tuple[int, ...]:
 
 _GATHER = ("mode", "fill_value", "negative", "caller")
 _SCATTER = ("reduction", "mode", "use_init_val", "negative", "caller", "updates_name")
-# The parameters of each operator after data, indices and updates.
+# The parameters of each operator that follow data, indices and updates.
 OPTIONS = {
     "gather_nd": ("batch_dims", *_GATHER),
     "gather_elements": ("axis", *_GATHER),
@@ -212,7 +212,7 @@ def schema(kind: str) -> str:
 
 
 def call_of(kind: str, given: tuple[Any, ...]) -> Call:
-    """Return the call of an operator, with non-negative axes; trailing options may be missing."""
+    """Convert the arguments of an operator to a call with non-negative axes."""
     tensors = ("data", "indices", "updates")[: count_of_tensors(kind)]
     named = dict(zip((*tensors, *OPTIONS[kind]), given, strict=False))
     named["window_shape"] = tuple(named.get("window_shape", ()))
@@ -225,7 +225,7 @@ def count_of_tensors(kind: str) -> int:
 
 
 def with_nonnegative_axes(call: Call) -> Call:
-    """Return `call` with a non-negative axis and batch dims, if they are in range."""
+    """Normalize a negative axis and negative batch dims, unless they are out of range."""
     rank = call.data.dim()
     if call.kind is Kind.GATHER and call.batch_dims < 0:
         call = replace(call, batch_dims=call.batch_dims + call.indices.dim())
@@ -235,7 +235,7 @@ def with_nonnegative_axes(call: Call) -> Call:
 
 
 def operate(call: Call) -> torch.Tensor:
-    """Run `call` through its operator, under all transforms of its tensors."""
+    """Run `call` as a torch operator, so that active transforms apply."""
     fill = call.fill_value
     if isinstance(fill, torch.Tensor):
         call = replace(call, fill_value=None)
@@ -251,14 +251,14 @@ _NO_CONTEXT = nullcontext()
 
 
 def carry_out(call: Call, context: AbstractContextManager[Any] = _NO_CONTEXT) -> torch.Tensor:
-    """Run a call in the core within a context; if the core refuses it, run its slower operator."""
+    """Run a call in the core within a context, or as an operator if the core refuses it."""
     with context:
         result: Any = call.run()
     return operate(call) if isinstance(result, _core.Refusal) else result
 
 
 def with_tensors(call: Call) -> Call:
-    """Return `call` with tensors on the device of data and validated dtypes and options."""
+    """Return `call` with validated options, and with all arrays as tensors on one device."""
     caller = call.caller
     for name, value in call.named():
         if isinstance(value, torch.Tensor):
@@ -281,7 +281,7 @@ def with_tensors(call: Call) -> Call:
         axis, batch_dims = (arguments.integer(call, name) for name in ("axis", "batch_dims"))
         call = replace(call, axis=axis, batch_dims=batch_dims)
     if any(not -(2**63) <= n < 2**63 for n in (call.axis, call.batch_dims, *call.window_shape)):
-        check_shapes(call)  # raises for numbers that do not fit in the schema of an operator
+        check_shapes(call)  # raises an error, because an operator only supports int64
     return checked(with_nonnegative_axes(call))
 
 
@@ -297,9 +297,9 @@ def _check_memory(caller: str, name: str, value: object, device: torch.device) -
 def tensor(
     caller: str, name: str, array: np.ndarray[Any, Any], device: torch.device
 ) -> torch.Tensor:
-    """Return a tensor with the values of an array; it shares memory if torch supports that."""
+    """Convert an array to a tensor that shares the array's memory if torch supports this."""
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
-    if native.dtype.kind in "iu":  # torch does not know aliases such as numpy.longlong
+    if native.dtype.kind in "iu":  # torch does not support aliases such as numpy.longlong
         native = native.view(native.dtype.str)
     fits = all(s >= 0 and s % native.itemsize == 0 for s in native.strides)
     if not (native.flags.writeable and fits):
@@ -334,7 +334,7 @@ def _fill_value(call: Call) -> Any:
                 f"{caller}: fill_value = {shown_value(value)} requires a gradient, which is not "
                 f"computed (allowed: a number, or fill_value.detach())"
             )
-        if torch._C._len_torch_dispatch_stack() and value.numel() == 1:  # it may have no value yet
+        if torch._C._len_torch_dispatch_stack() and value.numel() == 1:  # `value` may be fake
             return torch.ops.ndgather.fill_value(value, data.dtype, data.device, caller)
     return fill_number(caller, value, data.dtype)
 
@@ -344,7 +344,7 @@ def fill_number(caller: str, value: Any, dtype: torch.dtype) -> Any:
     if isinstance(value, torch.Tensor):
         try:
             value = value.item()
-        except (RuntimeError, TypeError) as error:  # several numbers, or a transformed tensor
+        except (RuntimeError, TypeError) as error:  # not a single number, or under a transform
             raise messages.fill_value_lost(caller, value, dtype) from error
     known = numbers(dtype)
     if known is None:
@@ -400,17 +400,17 @@ def is_transformed(tensor: torch.Tensor) -> bool:
 
 KINDS = (torch.Tensor, torch.nn.Parameter)
 
-# The core does not accept tensors while any of these is active.
+# The core does not accept tensors while any of these torch features is active.
 _TRANSFORMS: tuple[exchange.Transform, ...] = (
-    torch._C._len_torch_dispatch_stack,  # modes, such as the mode of fake tensors
+    torch._C._len_torch_dispatch_stack,  # dispatch modes, such as FakeTensorMode
     torch._C._is_tracing,  # torch.jit.trace
-    torch._C._are_functorch_transforms_active,  # their tensors take 0.7 ms to refuse the exchange
-    (vars(forward_ad), "_current_level", -1),  # tensors may have tangents
+    torch._C._are_functorch_transforms_active,  # wrapped tensors refuse DLPack only after 0.7 ms
+    (vars(forward_ad), "_current_level", -1),  # forward-mode derivatives
 )
 
 
 def accept(record: Callable[..., Any]) -> None:
-    """Let the core accept plain CPU tensors; `record` runs calls that need gradients."""
+    """Let the core accept plain CPU tensors, and run `record` for calls that need gradients."""
     for kind in KINDS:
         exchange.accept(
             kind,
@@ -426,6 +426,6 @@ def accept(record: Callable[..., Any]) -> None:
 
 
 def written(out: torch.Tensor) -> None:
-    """Mark `out` as modified, so that backward passes that saved it raise an error."""
+    """Mark `out` as modified, so that backward passes that need its old values raise an error."""
     if not out.is_inference():
         torch.autograd.graph.increment_version(out)

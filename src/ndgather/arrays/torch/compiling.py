@@ -1,9 +1,9 @@
 """Support for `torch.compile`: each call of a public function becomes a node of its graph.
 
 Importing this module registers the functions and imports torch's compiler, which takes over a
-second. The functions are written in C, which the compiler cannot trace. While it traces, the node
-makes the same call with fake tensors, so that arguments are checked by the same code and with the
-same error texts as in eager calls.
+second. The public functions are written in C, which the compiler cannot trace. During tracing, each
+node calls its function with fake tensors, so that the arguments are validated by the same code as
+in eager calls.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _traceable(kind: str) -> Callable[..., Any]:
     @torch.compiler.allow_in_graph  # type: ignore[untyped-decorator]
     def node(*given: Any, **named: Any) -> Any:
         try:
-            pairs = zip([*names, *given], given, strict=False)  # the call below rejects extra ones
+            pairs = zip([*names, *given], given, strict=False)  # extra arguments fail below
             given = tuple(_seen_from_outside(kind, name, each) for name, each in pairs)
             named = {name: _seen_from_outside(kind, name, each) for name, each in named.items()}
             # A call becomes a node of the graph only if one of its arguments is a tensor.
@@ -52,7 +52,7 @@ def _traceable(kind: str) -> Callable[..., Any]:
     def call(*given: Any, **named: Any) -> Any:
         arrays = [value for at, value in enumerate(given[:3]) if at != 1]
         arrays += [value for name, value in named.items() if name in ("data", "updates", "out")]
-        # These have no effect on tensors and cannot be stored in a graph.
+        # Remove options that have no effect on tensors and cannot be stored in a graph.
         if callable(named.get("progress")):
             del named["progress"]
         if hasattr(named.get("executor"), "submit"):
@@ -64,7 +64,7 @@ def _traceable(kind: str) -> Callable[..., Any]:
 
 
 def _seen_from_outside(kind: str, name: str, value: Any) -> Any:
-    """Return an argument without the compiler's replacements for its lists and numbers."""
+    """Return an argument as the caller passed it; raise DTypeError for an unknown number."""
     is_array = name in _ARRAYS
     if isinstance(value, list | tuple):
         values = [_seen_from_outside(kind, name, each) for each in value]
@@ -92,7 +92,7 @@ def _register() -> None:
     # After a refused call, torch runs the function and all its callers uncompiled.
     skip = eval_frame._FrameAction.SKIP
     strategy = eval_frame._FrameExecStrategy(skip, skip)
-    for function in (slow_path.handle_refusal, api.gather_windows):  # the ones written in Python
+    for function in (slow_path.handle_refusal, api.gather_windows):  # written in Python
         eval_frame.set_code_exec_strategy(function.__code__, strategy)
     for kind in checks.OPTIONS:
         function = getattr(api, kind)

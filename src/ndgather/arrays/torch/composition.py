@@ -1,6 +1,6 @@
 """Gathers and scatters composed of torch's own functions, for any device and tensor class.
 
-`ndgather.arrays.lowering` has the algorithm; this module has its primitives.
+`ndgather.arrays.lowering` contains the algorithm, which calls the torch functions in this module.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ndgather.array_call import Call
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import checks
 
-# torch has few functions for these dtypes, so their bits are moved and added as signed integers.
+# torch has few functions for these dtypes, so that their bits are processed as signed integers.
 _SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 
 
@@ -28,12 +28,12 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _viewed(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return a view in a dtype; a tensor of that dtype is returned itself, to keep its gradient."""
+    """View a tensor in a dtype. A tensor of this dtype is returned as is, with its gradient."""
     return tensor if tensor.dtype == dtype else tensor.view(dtype)
 
 
 class Steps(reductions.Steps):
-    """The primitives of `reductions.in_steps` in torch, without `scatter`."""
+    """The torch functions that `reductions.in_steps` calls, except for `scatter`."""
 
     cast, complex, real, imag, maximum = map(
         staticmethod, (torch.Tensor.to, torch.complex, torch.real, torch.imag, torch.clamp)
@@ -54,15 +54,15 @@ class Steps(reductions.Steps):
     def quotient(self, totals: torch.Tensor, counts: torch.Tensor, where: Any) -> torch.Tensor:
         if totals.dtype != torch.uint64:
             return super().quotient(totals, counts, where)
-        # torch cannot divide uint64. As int64, totals from 2**63 on are negative: divide half of
-        # them and double the quotient, which is then at most 1 too small.
+        # torch cannot divide uint64, and totals of 2**63 or more are negative as int64.
+        # Dividing half of a total and doubling the quotient gives a result at most 1 too small.
         bits, counts = totals.view(torch.int64), counts.clamp(1)
         halves = ((bits >> 1) & windows.LARGEST) // counts * 2
         return (halves + (bits - halves * counts >= counts)).view(torch.uint64)
 
 
 class TorchLibrary(Steps, lowering.Library):
-    """The primitives in torch, on the device of data."""
+    """The torch functions that `lowering` calls, for tensors on the device of data."""
 
     def __init__(self, data: torch.Tensor, caller: str = "") -> None:
         super().__init__(torch, data, device=data.device)
@@ -72,14 +72,14 @@ class TorchLibrary(Steps, lowering.Library):
         if indices.dtype != torch.uint64:
             values = indices.to(torch.int64)
             return values if modulus is None else values.remainder(modulus)
-        bits = indices.view(torch.int64)  # values from 2**63 on become negative
+        bits = indices.view(torch.int64)  # values of 2**63 or more become negative
         if modulus is None:
             return torch.where(bits < 0, windows.LARGEST, bits)
         beyond = torch.where(bits < 0, 2**64 % modulus, 0)
         return (bits.remainder(modulus) + beyond).remainder(modulus)
 
     def raise_if_any(self, outside: torch.Tensor, error: Callable[[Any], Exception]) -> bool:
-        """Wait for the device, except for the meta device, which has no values."""
+        """Raise the error for the first flag that is set, except on the meta device."""
         if outside.device.type != "meta" and bool(outside.any()):
             raise error(outside.reshape(-1).to(torch.uint8).argmax())
         return True
@@ -96,7 +96,7 @@ class TorchLibrary(Steps, lowering.Library):
         return torch.where(condition, true, false)
 
     def full(self, shape: Any, element: Any) -> torch.Tensor:
-        if not element and "-" not in str(element):  # 0 works for dtypes without arithmetic too
+        if not element and "-" not in str(element):  # all bits of 0 are 0 in every dtype
             return _viewed(_bits(self.data).new_zeros(tuple(shape)), self.data.dtype)
         return self.data.new_full(tuple(shape), element)
 
@@ -119,10 +119,10 @@ class TorchLibrary(Steps, lowering.Library):
             return self._combine(*bits, row.of_bits) % 2 == 1
         if rows.dtype in _SIGNED:
             signed, lowest = _SIGNED[rows.dtype], torch.iinfo(_SIGNED[rows.dtype]).min
-            moved = lowest if row.takes else 0  # flipping the sign bit keeps the order: 0 is lowest
+            moved = lowest if row.takes else 0  # flip the sign bit to keep the order
             bits = rows.view(signed) ^ moved, updates.view(signed) ^ moved
             return (self._combine(*bits, reduction) ^ moved).view(rows.dtype)
-        if rows.dtype.is_floating_point and rows.dtype.itemsize == 1:  # torch has no float8 sums
+        if rows.dtype.is_floating_point and rows.dtype.itemsize == 1:  # torch cannot add float8
             return self._combine(rows.float(), updates.float(), reduction).to(rows.dtype)
         if row.added:
             return rows.index_add(0, numbers, updates, alpha=row.added)
@@ -131,7 +131,7 @@ class TorchLibrary(Steps, lowering.Library):
         return rows.scatter_reduce(0, numbers[:, None].expand(updates.shape), updates, row.torch)
 
     def _replace(self, rows: torch.Tensor, updates: torch.Tensor) -> torch.Tensor:
-        """Replace rows by their last updates, regardless of the order in which a device works."""
+        """Replace rows with their last updates, even if the device writes in arbitrary order."""
         if not len(updates):
             return rows.clone()
         last = self.numbers.new_full((len(rows),), -1)
@@ -152,7 +152,7 @@ def run(call: Call) -> torch.Tensor:
 
 
 def row_numbers(call: Call) -> tuple[int, torch.Tensor]:
-    """Return `count`, the number of rows, and the row of each position; out of bounds: `count`."""
+    """Return the row count, and each position's row or, if out of bounds, the row count."""
     library, shapes = TorchLibrary(call.data), (call.data.shape, call.indices.shape)
     layout, numbers, outside = lowering.rows_of(call, library, *shapes)
     if outside is not None:

@@ -1,13 +1,13 @@
 """Triton kernels of gathers and scatters for tensors on CUDA and ROCm devices.
 
-A gather is a single kernel, which reads an index, checks it and copies the slice. It never reads
-out of bounds. A scatter first computes the destination of every update. If several updates may have
-the same destination, they are sorted by destination, and a single thread applies all updates of an
-element in the order of the indices, so that every run gives the same bits as the core.
+A gather launches a single kernel, which reads each index, checks it and copies the slice. Kernels
+never read out of bounds. A scatter first computes the destination of every update. If destinations
+may be duplicate, the updates are sorted by destination. A single thread then applies all updates of
+an element in the order of the indices, so that the result always has the same bits as in the core.
 
-In the kernels, each *position* has a *run* of elements with a constant stride. The *dense* array is
-the result of a gather or the updates of a scatter. A *lane* is an element, or in copies an integer
-of up to 8 bytes, and a *word* is the lanes that one instruction moves.
+Each *position* selects a *run*, a sequence of elements with a constant stride. The *dense* array is
+the result of a gather or the updates of a scatter. A *lane* is an element in reductions, and an
+integer of up to 8 bytes in copies. A *word* consists of the lanes that one instruction moves.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from ndgather.errors import AttributeValueError
 from ndgather.reductions import ROWS
 
 _LANES = {1: tl.int8, 2: tl.int16, 4: tl.int32, 8: tl.int64}
-_COMBINED = ("add", "sub", "mul", "min", "max", "mean")  # mean consists of steps of `_combine`
+_COMBINED = ("add", "sub", "mul", "min", "max", "mean")  # mean adds and then divides
 _PLAIN = frozenset(checks.KINDS)
 _ATOMIC = (torch.int32, torch.int64, torch.uint32, torch.uint64)
 
 
 class KernelArgs(NamedTuple):
-    """The positions and runs of a call. Strides count elements, or halves of 16-byte elements."""
+    """Positions and runs. The unit of strides is an element, or half of a 16-byte element."""
 
     positions: int
     run: int  # number of elements
@@ -47,24 +47,24 @@ class KernelArgs(NamedTuple):
     dense_step: int  # stride of a run in the dense array
     unit: int  # `steps` and `strides` are multiples of this many elements
     share: int  # the number of blocks of a run that one program copies
-    # One entry per axis of positions, innermost first:
+    # One value per axis of positions, innermost first:
     sizes: tuple[int, ...]  # without the outermost axis, whose size is not needed
     steps: tuple[int, ...]
     index_steps: tuple[int, ...]
     dense_steps: tuple[int, ...]
-    # One entry per entry of an index tuple:
+    # One value per entry of an index tuple:
     limits: tuple[int, ...]  # the number of valid coordinates
     strides: tuple[int, ...]
-    entry_step: int  # stride from one entry of an index tuple to the next
+    entry_step: int  # stride between the entries of an index tuple
     windows: tuple[int, ...]  # window sizes, if each element of a window is checked separately
-    window_steps: tuple[int, ...]  # positions from one element of a window to the next
+    window_steps: tuple[int, ...]  # number of positions between neighbors in a window
 
 
 class Config(NamedTuple):
     """The compile-time constants of a kernel."""
 
     number: Any  # the integer type of offsets
-    nothing: int  # the destination of a dropped update; the largest value, so that it sorts last
+    nothing: int  # the destination of dropped updates: the largest integer, which sorts last
     mode: str
     negative: bool
     rows: int = 1024  # positions per program
@@ -72,12 +72,12 @@ class Config(NamedTuple):
     word: int = 1
     operation: str = "none"
     atomic: bool = False
-    ahead: int = 0  # updates that are loaded ahead; 0 if each destination has one update
+    ahead: int = 0  # number of updates to load ahead, or 0 if destinations are distinct
 
 
 @triton.jit
 def _share(args, config: tl.constexpr):
-    """Return where this program's lanes of a run begin and end, and the width of a run."""
+    """Return the first and the end lane of this program, and the number of lanes in a run."""
     program = tl.program_id(1).to(config.number)
     begin = program * args.share * config.lanes
     width = (program * 0 + args.run) * config.word
@@ -94,7 +94,7 @@ def _along(number, sizes, steps):
     at = tl.zeros_like(number)
     for axis in tl.static_range(len(steps)):
         coordinate = number
-        if axis < len(sizes):  # on the outermost axis, the quotient is the coordinate
+        if axis < len(sizes):  # on the outermost axis, `number` is already the coordinate
             coordinate = number % sizes[axis]
             number = number // sizes[axis]
         at += coordinate * steps[axis]
@@ -103,7 +103,7 @@ def _along(number, sizes, steps):
 
 @triton.jit
 def _locate(number, indices, errors, args, config: tl.constexpr):
-    """Return the offsets of positions in data, and flags of in-bounds positions."""
+    """Return the offset of each position in data, and whether the position is in bounds."""
     good = number < args.positions
     live = good
     bad = tl.zeros_like(number)
@@ -116,7 +116,7 @@ def _locate(number, indices, errors, args, config: tl.constexpr):
         if unsigned and config.mode == "wrap":
             value = value % (tl.zeros_like(value) + limit)
         value = value.to(tl.int64)
-        if unsigned:  # values from 2**63 on became negative; they are beyond every axis
+        if unsigned:  # uint64 values of 2**63 or more are negative as int64
             value = tl.where(value < 0, 9223372036854775807, value)
         if config.mode == "wrap":
             value = value % limit
@@ -125,7 +125,7 @@ def _locate(number, indices, errors, args, config: tl.constexpr):
             value = tl.minimum(tl.maximum(value, 0), limit - 1)
         else:
             lowest = 0
-            if len(args.windows) > 0:  # limit the start first, so that the sum cannot overflow
+            if len(args.windows) > 0:  # clip the start, so that the addition cannot overflow
                 value = tl.minimum(tl.maximum(value, -args.windows[entry]), limit)
                 value += number // args.window_steps[entry] % args.windows[entry]
             elif config.negative:
@@ -137,9 +137,9 @@ def _locate(number, indices, errors, args, config: tl.constexpr):
         key += value.to(number.dtype) * args.strides[entry]
     if config.mode == "raise":
         here = tl.zeros_like(number)
-        # One program reports each position. Triton 3.9 does not accept a scalar as a mask.
+        # Only the first program of a run reports errors. Triton 3.9 does not accept scalar masks.
         wrong = live & ~good & (here + tl.program_id(1) == 0)
-        # The buffer starts as zeros and keeps a maximum, so the first position is the largest.
+        # Store earlier positions as larger values, so that `atomic_max` keeps the first position.
         position = 9223372036854775807 - number.to(tl.int64)
         tl.atomic_max(errors + here, position, mask=wrong, sem="relaxed")
         tl.atomic_add(errors + 1 + here, bad.to(tl.int64), mask=wrong, sem="relaxed")
@@ -158,7 +158,7 @@ def gather_kernel(data, result, indices, errors, low, high, args, config: tl.con
     for start in range(begin, end, config.lanes):
         lane = start + tl.arange(0, config.lanes)
         inner = (lane < width)[None, :]
-        # A 16-byte element consists of two lanes, filled with `low` and `high` in turn.
+        # The two lanes of a 16-byte element are filled with `low` and `high`.
         fill = tl.where((lane % 2 == 0)[None, :], low.to(kind), high.to(kind))
         at = source[:, None] + (lane * args.step)[None, :]
         value = tl.load(data + at, mask=good[:, None] & inner, other=fill)
@@ -167,9 +167,10 @@ def gather_kernel(data, result, indices, errors, low, high, args, config: tl.con
 
 @triton.jit
 def key_kernel(keys, last, indices, errors, args, config: tl.constexpr):
-    """Write the destination of every update, and the last update of every destination.
+    """Write the destination of every update to `keys`.
 
-    If `last` already has an update for a destination, set the flag ``errors[2]``.
+    If `last` is given, write the last update of every destination to it, and set the flag
+    ``errors[2]`` if destinations are duplicate.
     """
     number = tl.program_id(0).to(config.number) * config.rows + tl.arange(0, config.rows)
     key, good = _locate(number, indices, errors, args, config)
@@ -183,7 +184,7 @@ def key_kernel(keys, last, indices, errors, args, config: tl.constexpr):
 
 @triton.jit
 def _combine(old, new, operation: tl.constexpr):
-    """Return the reduction of an element and an update; 16-bit floats are rounded at every step."""
+    """Combine an element and an update. Sums and products of 16-bit floats are rounded."""
     short: tl.constexpr = old.dtype.is_floating() and old.dtype.primitive_bitwidth == 16
     kind: tl.constexpr = tl.float32 if short else old.dtype
     a = old.to(kind)
@@ -194,7 +195,7 @@ def _combine(old, new, operation: tl.constexpr):
         result = (a - b).to(old.dtype)
     elif operation == "mul":
         result = (a * b).to(old.dtype)
-    elif operation == "min":  # a NaN wins, and of several NaNs the first one
+    elif operation == "min":  # the first NaN, if any, is the result
         result = tl.where((b >= a) | ~(a == a), old, new)  # noqa: PLR0124 - false for a NaN
     elif operation == "max":
         result = tl.where((b <= a) | ~(a == a), old, new)  # noqa: PLR0124
@@ -205,27 +206,25 @@ def _combine(old, new, operation: tl.constexpr):
 
 @triton.jit
 def scatter_kernel(result, updates, keys, last, order, args, config: tl.constexpr):
-    """Apply updates; several updates may share a destination.
+    """Apply updates to `result`, even if destinations are duplicate.
 
-    The updates with destinations 2, 0, 2, 1 are sorted by destination::
+    For example, updates with the destinations 2, 0, 2, 1 are sorted as follows::
 
         place   0  1  2  3
         keys    0  1  2  2      the sorted destinations
         order   1  3  0  2      the update at each place; the sort is stable
 
-    A place begins a destination if its key differs from the key before. Place 2 applies updates 0
-    and 2, in this order, and place 3 applies none.
-
-    There are three ways to handle duplicate destinations. In an assignment, only the update in
-    `last`, or the last update in `order`, is written. Sums of integers are atomic, in any order.
-    Otherwise, the first place of a destination applies all of its updates in `order`.
+    Duplicate destinations are handled in one of three ways. Assignments write only the last update
+    of each destination, which is read from `last` or `order`. Integers are added atomically, in any
+    order. In all other reductions, the first place of a destination applies all of its updates in
+    sorted order: place 2 applies the updates 0 and 2, and place 3 applies no update.
     """
     number = tl.program_id(0).to(config.number) * config.rows + tl.arange(0, config.rows)
     key = tl.load(keys + number, mask=number < args.positions, other=config.nothing)
     good = key != config.nothing
     if last is not None:
         good = good & (tl.load(last + key, mask=good, other=-1) == number)
-    if order is not None:  # keep the first place of each destination, or the last if assigning
+    if order is not None:  # keep the last place of a destination if assigning, else the first
         beside = number - 1 if config.ahead else number + 1
         inside = (beside >= 0) & (beside < args.positions)
         good = good & (tl.load(keys + beside, mask=inside, other=config.nothing) != key)
@@ -243,8 +242,8 @@ def scatter_kernel(result, updates, keys, last, order, args, config: tl.constexp
             old = tl.load(to, mask=mask, other=0)
             at = number
             more = good
-            # All places advance together until none has updates left. Unrolling the inner loop
-            # lets the loads of the next updates start before the current update is applied.
+            # Repeat until all updates of all places have been applied. The unrolled inner loop
+            # starts to load the next updates before the current update has been applied.
             while tl.max(more.to(tl.int32), 0) > 0:
                 for _ in tl.static_range(ahead):
                     here = at < args.positions
@@ -273,10 +272,11 @@ def scatter_kernel(result, updates, keys, last, order, args, config: tl.constexp
 
 
 def _plan(call: Call, layout: lowering.Layout, strides: Any, dense_strides: Any) -> Any:
-    """Return the arguments and constants of the kernels, for arrays with these strides.
+    """Return the arguments and compile-time constants for arrays with these strides.
 
-    `strides` are the strides of data, or of the result of a scatter. For example,
-    ``gather(data, [2, 0], axis=1)`` of data of shape (2, 3, 4) has 4 positions with runs of 4::
+    `strides` are the strides of data in a gather, and of the result in a scatter. For example,
+    ``gather(data, [2, 0], axis=1)`` with data of shape (2, 3, 4) has 4 positions, and each position
+    selects a run of 4 elements::
 
         data       aaaa bbbb cccc  dddd eeee ffff    its strides are 12, 4, 1
         result     cccc aaaa  ffff dddd
@@ -284,11 +284,11 @@ def _plan(call: Call, layout: lowering.Layout, strides: Any, dense_strides: Any)
         index      2    0     2    0                 index_steps (1, 0), limits (3,)
         offset     8    0     20   12                steps (0, 3), strides (1,), in units of 4
 
-    Position 3 has coordinate 1 on both axes and index 0, so that its offset in data is
-    0 * strides[0] + 1 * steps[0] + 1 * steps[1] = 3 units, or 12 elements.
+    Position 3 has the index 0 and the coordinate 1 on both axes. Its offset in data is therefore
+    0 * strides[0] + 1 * steps[0] + 1 * steps[1] = 3 units, which are 12 elements.
     """
     indices, window = call.indices, call.window_shape
-    # Kernels move at most 8 bytes, so a 16-byte element counts as two, with doubled strides.
+    # Treat a 16-byte element as two elements, because kernels move at most 8 bytes.
     fills, halves = bool(window) and call.mode == "fill", 2 if call.data.itemsize == 16 else 1
     strides = [stride * halves for stride in strides]
     dense_strides = [stride * halves for stride in dense_strides]
@@ -304,8 +304,8 @@ def _plan(call: Call, layout: lowering.Layout, strides: Any, dense_strides: Any)
     for axis, stride in zip(places, indices.stride(), strict=False):
         index_steps[axis] = stride
     every = zip(layout.result, alone, steps, index_steps, dense_strides, strict=True)
-    # Merge an axis into the next outer axis if the two form a single strided axis in all arrays:
-    # sizes (3, 4) with strides (4, 1) become size 12 with stride 1.
+    # Merge two adjacent axes if a single stride addresses both axes in every array.
+    # For example, sizes (3, 4) with strides (4, 1) become size 12 with stride 1.
     axes: list[tuple[int, ...]] = []  # outermost first
     for size, lone, *distances in (*every, (halves, 0, 1, 0, 1)):
         if axes and axes[-1][1:] == (lone, *(size * distance for distance in distances)):
@@ -313,7 +313,7 @@ def _plan(call: Call, layout: lowering.Layout, strides: Any, dense_strides: Any)
         elif size > 1:
             axes.append((size, lone, *distances))
     run, step, dense_step = 1, 1, 1
-    # The innermost axis becomes the run if all of its elements have the same index.
+    # Use the innermost axis as the run if the index does not change along this axis.
     if axes and axes[-1][1] == axes[-1][3] == 0 and (axes[-1][2] == 1 or not call.scatters):
         run, _, step, _, dense_step = axes.pop()
     columns: Any = zip(*axes[::-1], strict=True) if axes else [()] * 5
@@ -334,23 +334,23 @@ def _plan(call: Call, layout: lowering.Layout, strides: Any, dense_strides: Any)
     shapes = layout.data, layout.result, indices.shape
     spans = zip(shapes, (strides, dense_strides, indices.stride()), strict=True)
     ends = (sum((size - 1) * step for size, step in zip(*span, strict=True)) for span in spans)
-    wide = max(args.positions, *ends) >= 2**31 - 2**16  # the last program may exceed them
+    wide = max(args.positions, *ends) >= 2**31 - 2**16  # the last program may exceed `ends`
     number, nothing = (tl.int64, 2**63 - 1) if wide else (tl.int32, 2**31 - 1)
     return args, Config(number, nothing, str(call.mode), call.negative and not window)
 
 
 def _programs(args: KernelArgs, config: Config, size: int, aligned: int) -> tuple[Any, ...]:
-    """Return the size of a lane in bytes, the arguments, constants, grid and warps of a kernel.
+    """Return the lane size in bytes, and the arguments, constants, grid and warps of a kernel.
 
-    `size` is the size of an element in bytes, at most 8; `aligned` is the alignment of both arrays.
+    `size` is the element size, at most 8 bytes, and `aligned` the alignment of both arrays.
     """
     word = size
-    if args.step == args.dense_step == 1:  # all offsets must be multiples of a word
+    if args.step == args.dense_step == 1:  # every offset must be a multiple of the word size
         word = max(gcd(aligned, size * gcd(args.unit, args.run, *args.dense_steps)), size)
-    # Copies use lanes of 4 bytes if possible: two float16 per lane. Reductions need elements.
+    # Copies use 4-byte lanes if possible, such as two float16 elements per lane.
     lane = size if config.operation != "none" else max(min(word, 4), size)
     width = args.run * size // lane
-    most = (2048 if config.ahead else 4096) // lane  # 16 or 32 bytes per thread
+    most = (2048 if config.ahead else 4096) // lane  # 16 or 32 bytes for each of 128 threads
     lanes = min(triton.next_power_of_2(width), 1024, most)
     rows = max(config.rows // lanes, 1)
     warps = 4 if rows * lanes > 256 else 1
@@ -358,10 +358,10 @@ def _programs(args: KernelArgs, config: Config, size: int, aligned: int) -> tupl
         rows = max(1024 // (lanes * lane), 1)
         warps = max(rows * lanes * lane // 1024, 1)
         config = config._replace(ahead=2 if rows == 1 else 4)
-    elif config.ahead:  # few per program, because all wait for the one with the most updates
+    elif config.ahead:  # few rows, because they all wait for the row with the most updates
         rows, warps = 64, 2
     programs, blocks = triton.cdiv(args.positions, rows), triton.cdiv(width, lanes)
-    # If there are few positions, several programs share a run, up to about 1024 programs.
+    # Distribute each run over several programs if there are fewer than about 1024 programs.
     share = triton.cdiv(blocks, min(max(1024 // programs, 1), 65535))
     run, unit, *dense = (n * size // word for n in (args.run, args.unit, *args.dense_steps))
     args = args._replace(run=run, unit=unit, share=share, dense_steps=tuple(dense))
@@ -380,9 +380,9 @@ def _stream_of(tensor: torch.Tensor) -> int:
 
 
 class Plan:
-    """The layout and compiled kernels of all calls with the same signature, without tensors.
+    """The layout and compiled kernels that all calls with the same signature share.
 
-    Launching a kept kernel skips Triton's lookup by the types of all arguments.
+    Launching a stored kernel avoids Triton's lookup by argument types.
     """
 
     def __init__(self, call: Call) -> None:
@@ -403,7 +403,7 @@ class Plan:
         if call.scatters:
             strides = torch.empty(data.shape, device="meta").stride()
             dense = updates.resolve_conj().resolve_neg().stride()
-            dense = dense if self.in_one_step else contiguous  # counts of updates are contiguous
+            dense = dense if self.in_one_step else contiguous  # `run` copies the updates
         else:
             strides, dense = data.resolve_conj().resolve_neg().stride(), contiguous
         self.args, self.config = _plan(call, self.layout, strides, dense)
@@ -413,11 +413,11 @@ class Plan:
             element = checks.array_of(torch.tensor(call.fill_value, dtype=data.dtype, device="cpu"))
             low, high = np.tile(element, 16 // data.itemsize).view(np.int64).tolist()
             self.fill = low, high
-        # Operation and alignments -> the kernel compiled for a grid, and its launch arguments
+        # Maps a step and the alignments of its arrays to a compiled kernel and its arguments.
         self.kept: dict[Any, list[Any]] = {}
 
     def run(self, call: Call) -> torch.Tensor:
-        """Run a call with this signature on the device of its tensors."""
+        """Run a call that has the signature of this plan."""
         data = call.data
         if self.waits and data.is_cuda and torch.cuda.is_current_stream_capturing():
             modes = [mode for mode in arguments.allowed_modes(self.call) if mode != "raise"]
@@ -441,7 +441,7 @@ class Plan:
         return result
 
     def with_tensors(self, call: Call) -> Call:
-        """Return the checked call with the tensors of `call` and its names for errors."""
+        """Return the checked call with the tensors and the argument names of `call`."""
         own = ("caller", "data", "indices", "updates", "updates_name")
         return replace(self.call, **{name: getattr(call, name) for name in own})
 
@@ -464,10 +464,10 @@ class Plan:
         fill: tuple[int, ...] = (),
         step: tuple[str, bool, int] | None = None,
     ) -> None:
-        """Launch a kernel; compile it first if its step or the alignment of its arrays is new.
+        """Launch a kernel; compile it first if the step or an array's alignment is new.
 
-        `step` has the fields `operation`, `atomic` and `ahead` of the config, for kernels that copy
-        or combine elements of the first two arrays.
+        For kernels that copy or combine elements of the first two arrays, `step` consists of the
+        config's fields `operation`, `atomic` and `ahead`.
         """
         first: Any = arrays[0]
         aligned = [0 if array is None else gcd(16, array.data_ptr()) for array in arrays]
@@ -494,16 +494,16 @@ class Plan:
             kept[0] = compiled[grid]
 
     def errors(self, data: torch.Tensor, stream: int) -> tuple[Any, torch.Tensor | None]:
-        """Return a zeroed buffer for errors and its key, or None if kernels report no errors."""
+        """Return a key and a zeroed error buffer, or two Nones if mode is not "raise"."""
         if not self.waits:
             return None, None
         key = f"{data.get_device()} {stream}"
-        # An interrupted call must not leave its errors behind, so the buffer is taken out.
+        # Remove the buffer, so that an interrupted call cannot leave errors for the next call.
         kept = vars(_kept_errors).pop(key, None)
         return key, torch.zeros(3, dtype=torch.int64, device=data.device) if kept is None else kept
 
     def read_errors(self, call: Call, key: Any, errors: torch.Tensor) -> bool:
-        """Wait for the kernels; raise their error, or return whether destinations are duplicate."""
+        """Wait for the kernels, raise any error, and return whether destinations are duplicate."""
         found = errors.tolist()
         if any(found):
             errors.zero_()
@@ -519,8 +519,7 @@ class Plan:
         lowest = [-limit * (call.negative and not call.window_shape) for limit in args.limits]
         pairs = enumerate(zip(values, lowest, args.limits, strict=True))
         entry = next((n for n, (value, low, limit) in pairs if not low <= value < limit), 0)
-        # Each index was read once for every run that it addresses: 2 bad reads of 1 index with 2
-        # runs are 1 bad entry.
+        # Kernels count an index once per run: 2 bad reads of an index with 2 runs are 1 bad entry.
         count = found[1] * indices.numel() // (args.positions * len(values))
         where = where if len(where) == indices.dim() else (*where, entry)
         axis = layout.axes[entry]
@@ -529,7 +528,7 @@ class Plan:
 
 
 class _Scatter(composition.Steps):
-    """Scatters at the indices of a call; their destinations are computed only once."""
+    """The scatters of a call, which all use the same destinations."""
 
     def __init__(self, plan: Plan, call: Call, data: torch.Tensor) -> None:
         self.plan, self.stream, positions = plan, _stream_of(data), plan.args.positions
@@ -540,8 +539,8 @@ class _Scatter(composition.Steps):
         rows = data.numel() * max(data.itemsize // 8, 1) // plan.args.unit + 1
         assigns = options.reduction == "none" or not options.use_init_val
         checks_all = waits and (data.dtype not in _ATOMIC or options.reduction == "mul")
-        checks_all = checks_all and positions <= rows  # otherwise, some must be duplicates
-        # `last` costs memory and time. It pays only if it can replace sorting the updates.
+        checks_all = checks_all and positions <= rows  # more positions than rows imply duplicates
+        # Computing `last` is worthwhile only if it can replace sorting the updates.
         if rows <= 4 * positions and (assigns or checks_all):
             self.last = torch.full((rows,), -1, dtype=plan.number, device=data.device)
         key, errors = plan.errors(data, self.stream)
@@ -567,7 +566,7 @@ class _Scatter(composition.Steps):
                 ahead = 0 if assigns else 8
         given, step = (*arrays, keys, last, order), (reduction, atomic, ahead)
         self.plan.launch(scatter_kernel, self.stream, given, step=step)
-        if data.dtype == torch.bool and reduction == "add":  # booleans are added modulo 2
+        if data.dtype == torch.bool and reduction == "add":  # the sum of booleans is modulo 2
             arrays[0].bitwise_and_(1)
         return data
 
@@ -580,8 +579,8 @@ def _facts(tensor: torch.Tensor) -> tuple[Any, ...]:
 def _signature(call: Call) -> tuple[Any, ...] | None:
     """Return a hashable signature of a call, or None if its options have unusual types.
 
-    Calls with equal signatures share a plan, so values that compare equal must be kept apart: 1
-    and True by their types, 0.0 and -0.0 by their representations.
+    Calls with equal signatures share a plan. The signature includes the type and representation of
+    the fill value, because 1 == True and 0.0 == -0.0.
     """
     numbers, fill = (call.axis, call.batch_dims, *call.window_shape), call.fill_value
     usual = {*map(type, numbers)} == {int} and type(call.use_init_val) is bool
@@ -602,7 +601,7 @@ def kept_plans(signature: tuple[Any, ...]) -> list[Plan]:
 
 
 def run(call: Call, check: Callable[[Call], Call] | None = None) -> torch.Tensor:
-    """Run a call on the device of its tensors; see `operators.run_on_gpu`."""
+    """Run a call with Triton kernels; see `operators.run_on_gpu`."""
     signature = _signature(call)
     kept = [] if signature is None else kept_plans(signature)
     if kept:

@@ -1,7 +1,8 @@
-"""Translations for `torch.onnx.export`, which write the operators as GatherND, ScatterND and so on.
+"""Translations of ndgather's operators to ONNX nodes such as GatherND, for `torch.onnx.export`.
 
-ONNX does not define results for out-of-bounds indices, nor the order of duplicate updates in
-ScatterND. Modes are written as additional nodes. Calls that ONNX cannot express raise an error.
+ONNX does not define the results for out-of-bounds indices, nor the order in which ScatterND applies
+duplicate updates. All modes except "raise" require additional nodes. Calls that ONNX cannot express
+raise an error.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ndgather.errors import AttributeValueError
 _INT64, _BOOL, _UINT64 = 7, 9, 13  # element types in ONNX
 _UNSIGNED = (2, 4, 12, _UINT64)
 
-# The Python type of an attribute for torch.onnx, by its type in the schema of an operator.
+# Maps the types in an operator's schema to the Python types that torch.onnx expects.
 _ATTRIBUTES = {
     "int": int,
     "List[int]": Sequence[int],
@@ -34,7 +35,7 @@ _ATTRIBUTES = {
 def onnx_translations() -> dict[Any, Callable[..., Any]]:
     """Return the translations of ndgather's operators for `torch.onnx.export`.
 
-    Without them, torch does not know how to write ndgather's calls in an ONNX model.
+    Torch needs the translations to export calls of ndgather to an ONNX model.
 
     Returns
     -------
@@ -54,7 +55,7 @@ def onnx_translations() -> dict[Any, Callable[..., Any]]:
 
 
 def _translation(schema: Any) -> Callable[..., Any]:
-    """Return a function with the signature of an operator that writes ONNX nodes."""
+    """Return a function that writes the ONNX nodes of an operator and has its signature."""
     kind = schema.name.partition("::")[2]
     parameter = inspect.Parameter
     signature = inspect.Signature(
@@ -82,7 +83,7 @@ def _translation(schema: Any) -> Callable[..., Any]:
     return translation
 
 
-# A writer has two parameters: the ONNX operators, and a call with ONNX tensors and named options.
+# The parameters of each writer are the operators of an opset, and a call with ONNX tensors.
 
 
 def _gather_nd(op: Any, call: Any) -> Any:
@@ -127,7 +128,7 @@ def _gather_windows(op: Any, call: Any) -> Any:
         raise _not_in_onnx("mode", mode, "one for all axes", "a gather of windows")
     sizes = _sizes(op, call.data, range(depth))
     starts, one = _int64(op, call), op.Constant(value_int=1)
-    # Starts far out of bounds are moved near the axis, so that sums cannot overflow.
+    # Move starts that are far out of bounds near the axis, so that additions cannot overflow.
     if mode == "clip":
         begins = op.Sub(sizes, _integers(op, [size - 1 for size in window]))
         starts, _ = _resolved(op, starts, begins, mode)
@@ -208,7 +209,7 @@ def _integers(op: Any, values: Sequence[int]) -> Any:
 
 
 def _sizes(op: Any, data: Any, axes: int | range) -> Any:
-    """Return the size of data along one or several axes; None for an empty range."""
+    """Return the size of data along an axis or a range of axes, or None for an empty range."""
     if isinstance(axes, int):
         return op.Gather(op.Shape(data), op.Constant(value_int=axes))
     return op.Gather(op.Shape(data), _integers(op, axes)) if axes else None
@@ -216,14 +217,14 @@ def _sizes(op: Any, data: Any, axes: int | range) -> Any:
 
 def _int64(op: Any, call: Any) -> Any:
     """Return the indices as int64, which all operators support."""
-    if call.indices.dtype == _UINT64:  # values from 2**63 on would become negative
+    if call.indices.dtype == _UINT64:  # values of 2**63 or more would become negative
         allowed = "the other integers: indices.long() for values below 2**63"
         raise _not_in_onnx("indices.dtype", torch.uint64, allowed, "a call")
     return op.Cast(call.indices, to=_INT64)
 
 
 def _looked_up(op: Any, call: Any, axes: Sequence[int]) -> Any:
-    """Return data, or unused zeros of size 1 along `axes` if any of them is empty."""
+    """Return data, or zeros as a placeholder if data is empty along any of `axes`."""
     shape = call.data.shape
     if call.mode != "fill" or all(shape[axis] != 0 for axis in axes):
         return call.data
@@ -235,11 +236,11 @@ def _looked_up(op: Any, call: Any, axes: Sequence[int]) -> Any:
 def _resolved(
     op: Any, values: Any, sizes: Any, mode: str, *, negative: bool = True
 ) -> tuple[Any, Any]:
-    """Return index values that are valid in ONNX, and flags of in-bounds values or None."""
+    """Return valid ONNX indices, and flags of in-bounds indices or None if not needed."""
     if mode == "raise" or sizes is None:
         return values, None
     zero, one = op.Constant(value_int=0), op.Constant(value_int=1)
-    if mode == "wrap":  # on an empty axis, onnxruntime would refuse the modulus 0
+    if mode == "wrap":  # onnxruntime does not support the modulus 0 of an empty axis
         return op.Mod(values, op.Max(sizes, one)), None
     if mode == "clip":
         return _between(op, zero, values, op.Sub(sizes, one)), None
@@ -249,28 +250,27 @@ def _resolved(
 
 
 def _between(op: Any, least: Any, values: Any, most: Any) -> Any:
-    """Return values limited to two bounds; if these cross, `least` wins.
+    """Return values clipped to two bounds, or `least` if the bounds cross.
 
-    This does not use Max and Min: if one value has several of them, onnxscript writes Clip nodes
-    without bounds.
+    Max and Min are not used, because onnxscript may replace these nodes with a Clip without bounds.
     """
     values = op.Where(op.Greater(values, most), most, values)
     return op.Where(op.Less(values, least), least, values)
 
 
 def _all(op: Any, inside: Any) -> Any:
-    """Return 1 for each index tuple with all entries in bounds, otherwise 0."""
+    """Return 1 for each index tuple whose entries are all in bounds, and 0 for all others."""
     if inside is None:
         return None
     return op.ReduceMin(op.Cast(inside, to=_INT64), _integers(op, [-1]), keepdims=0)
 
 
 def _filled(op: Any, call: Any, result: Any, inside: Any, rest: int) -> Any:
-    """Return a result, filled at out-of-bounds indices; slices have the last `rest` axes."""
+    """Fill the slices of a result, its last `rest` axes, at out-of-bounds indices."""
     if inside is None:
         return result
-    # In onnxruntime, Where turns -0.0 into 0.0 if its condition is true, so the condition must be
-    # "out of bounds". It is not written with Not: onnxruntime would remove it and swap the sides.
+    # Where in onnxruntime turns -0.0 into 0.0 if the condition is true, so the condition must be
+    # true for the fill value. Not is avoided, because onnxruntime would remove Not and swap values.
     outside = op.Equal(op.Cast(inside, to=_INT64), op.Constant(value_int=0))
     if rest:
         outside = op.Unsqueeze(outside, _integers(op, range(-rest, 0)))

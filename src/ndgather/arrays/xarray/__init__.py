@@ -1,4 +1,4 @@
-"""The adapter for xarray: the ``.ndgather`` accessor, and xarray arguments of the functions."""
+"""The adapter for xarray objects as arguments, which also registers the ``.ndgather`` accessor."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _NAMED = xarray.DataArray | xarray.Variable
 def run(call: Call) -> Any:
     """Run a call with xarray arguments.
 
-    If `data` is a DataArray, the result is a DataArray as well. Its dimensions and coordinates are
-    taken from `indices` for the leading axes, if `indices` is a DataArray, and from `data` for the
-    remaining axes.
+    If `data` is a DataArray, the result is also a DataArray. Dimensions and coordinates of the axes
+    that replace indexed axes come from `indices`, if `indices` is a DataArray, and those of all
+    other axes come from `data`.
     """
     for name, value in call.named():
         if not isinstance(value, _NAMED) and exchange.adapter_name(type(value)) == __name__:
@@ -68,7 +68,7 @@ def run(call: Call) -> Any:
 
 
 def reader(data: Any) -> Reader:
-    """Return the reader of the stored array behind a DataArray."""
+    """Return a reader for the stored array that backs a DataArray."""
     inner = arrays.Source.whole(array_behind(data)).array
     if not arrays.is_lazy(inner):
         raise TypeError("the array is not lazy")
@@ -76,7 +76,7 @@ def reader(data: Any) -> Reader:
 
 
 def array_behind(argument: Any) -> Any:
-    """Return the array of a DataArray or Variable; a lazy array is not read."""
+    """Return the array of a DataArray or Variable without reading a lazy array."""
     variable = argument.variable if isinstance(argument, xarray.DataArray) else argument
     return arrays.array_of(variable) if isinstance(variable, xarray.Variable) else argument
 
@@ -92,20 +92,20 @@ def _run(call: Call, chunks: Any) -> Any:
 
 
 def _with_names(call: Call, data: xarray.DataArray, indices: Any, result: Any) -> xarray.DataArray:
-    """Return the result of a gather with its dimensions and the coordinates that remain valid."""
-    if not hasattr(indices, "ndim"):  # lists, and columns whose elements are tuples
+    """Return the result of a gather with dimension names and all coordinates that remain valid."""
+    if not hasattr(indices, "ndim"):  # a list, or a column of tuples
         indices = np.asarray(indices)
     names: Sequence[Hashable | None] = (None,) * np.ndim(indices)
     if isinstance(indices, _NAMED):
         names = indices.dims
     dims, axes = data.dims, Axes.of(call, data.ndim, np.shape(indices))
-    # The name of an axis of positions comes from data if the axis is aligned, else from indices.
+    # Aligned axes of indices are named after the axes of data, and all other axes after indices.
     aligned = dims if call.kind.elements else dims[: len(axes.aligned)]
     of_indices = names[len(aligned) : len(axes.positions)]
     window = [dims[axis] for axis in axes.indexed[: len(axes.window)]]
     slices = [dims[axis] for axis in axes.slices]
     of_result = [*axes.in_dense((*aligned, *of_indices), window, slices)]
-    # `gather_elements` may read only the first part of an aligned axis: drop its coordinates.
+    # Drop the coordinates of an aligned axis if `gather_elements` reads only its first part.
     whole = [a for a in axes.aligned if result.shape[a] == data.shape[a]]
     kept = [*slices, *(dims[axis] for axis in whole)]
     named = [dim for dim in of_result if dim is not None]

@@ -51,8 +51,8 @@ class Accessor(Generic[T]):
     ) -> T:
         """Select by labels; labels with a shared dimension select points.
 
-        Use it like xarray's ``sel``. From a lazy array, the call reads only the chunks that contain
-        a point, each of them once.
+        This method has the same arguments as xarray's ``sel``, but reads each chunk of a lazy array
+        at most once, and only if the chunk contains a point.
 
         Parameters
         ----------
@@ -66,28 +66,28 @@ class Accessor(Generic[T]):
             How to look up a label:
 
             - None: the label must be on the axis.
-            - "nearest": use the nearest label, or the greater one of two equally near. A label may
-              be at most half a step outside of the axis, unless there is a `tolerance`. (xarray
-              uses the first or last label, no matter how far away it is.)
+            - "nearest": use the nearest label, or the greater label if two are equally near. Labels
+              may be at most half a step outside of the axis, unless there is a `tolerance`.
+              (xarray uses the first or last label, no matter how far away it is.)
             - "pad" (or "ffill"): use the preceding label of the axis.
             - "backfill" (or "bfill"): use the following label of the axis.
             - "linear": interpolate like xarray's ``interp``; outside of the axis, return NaN.
 
-            Slices ignore the method, and strings must be on the axis even with "nearest" and
-            "linear". A dict assigns methods to names, and None to all other axes.
+            Slices ignore the method, and strings must always be on the axis. A dict maps names to
+            methods; the method of all other names is None.
         tolerance : number, duration, array or dict, optional
-            The maximum distance to the selected label. A dict assigns tolerances to names. With an
+            The maximum distance to the selected label. A dict maps names to tolerances. With an
             NDPointIndex, a number limits the distance between points.
         missing : {"raise", "nan"}, default "raise"
-            Whether a missing label raises an error or yields NaN in every variable of the axis and
-            in its coordinate. Dtypes change as in ``reindex``: 8-bit and 16-bit integers become
-            float32, other integers and booleans float64, strings and objects object.
+            Whether a missing label raises an error or yields NaN in the coordinate and every
+            variable of the axis. As in ``reindex``, 8-bit and 16-bit integers become float32, other
+            integers and booleans become float64, and strings become objects.
         period : dict, optional
             The period of a cyclic axis, for example ``{"lon": 360}``. Labels are compared modulo
-            the period, and the last label of the axis is a neighbor of the first. If an axis covers
-            only a part of the period, "linear" yields NaN in the widest gap, provided that it is
-            more than 1.5 times as wide as any other. The period of longitudes that cover the whole
-            earth is detected if the units of their axis are "degrees_east".
+            the period, so that the first and last labels of the axis are neighbors. If a gap
+            between labels is more than 1.5 times as wide as all other gaps, "linear" yields NaN in
+            that gap. For longitudes in "degrees_east" that cover the whole earth, the period is
+            detected.
         memory, progress, executor
             Options for lazy arrays; see `ndgather.gather_nd`.
 
@@ -220,7 +220,7 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
             How to look up labels; see `sel`.
         period : dict, optional
             The period of a cyclic axis, for example ``{"lon": 360}``. Labels are compared modulo
-            the period, and windows wrap around.
+            the period, and windows wrap around by default.
         mode : {"raise", "clip", "fill", "wrap", "edge", "reflect"} or dict, optional
             How to treat windows that extend past an end of an axis, for all dimensions or by name;
             see `ndgather.gather_windows`. "fill" fills with NaN, as in `sel`. The default is "wrap"
@@ -232,8 +232,8 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         -------
         DataArray or Dataset
             The windows of every variable that has one of the dimensions. Dimension ``lat`` becomes
-            ``lat_offset``, the distance from the label in positions. Coordinates are cut like
-            values: ``lat`` gets the dimensions ``(window, lat_offset)``.
+            ``lat_offset``, the distance from the label in positions. Coordinates get windows too,
+            so that ``lat`` has the dimensions ``(window, lat_offset)``.
 
         Raises
         ------
@@ -337,9 +337,9 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
     def clear(self) -> None:
         """Drop the cached chunks of data opened with ``engine="ndgather"``.
 
-        Call it after the store was written, even by this process: selections of points would
-        otherwise return the cached values. It affects neither other data nor values that xarray has
-        already loaded.
+        Call this method after any process has written to the store. Otherwise, selections of points
+        may return outdated values from the cache. Other data, and values that xarray has already
+        loaded, are not affected.
 
         Examples
         --------
@@ -365,7 +365,7 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         tolerance: Any,
         period: Any,
         missing: Any = "raise",
-        *absent: str,  # the other values of `missing`
+        *absent: str,  # other allowed values of `missing`
     ) -> tuple[dict[Hashable, Any], selection.Request]:
         """Return the labels by axis and a request with validated options."""
         allowed = _METHODS if caller == "sel" else _METHODS[:-1]
@@ -394,7 +394,7 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         return selection.resolve(data, labels, request)
 
     def _dataset(self) -> xarray.Dataset:
-        """Return a shallow copy of the data as a Dataset, whose variables may be modified."""
+        """Return the data as a shallow copy whose variables may be modified, always a Dataset."""
         if isinstance(self._data, xarray.DataArray):
             return self._data.to_dataset(name=_VALUES)
         return self._data.copy(deep=False)
@@ -415,7 +415,7 @@ def _checked_method(caller: str, method: Any, allowed: tuple[str, ...]) -> str:
 def _add_at(
     array: xarray.DataArray, values: Any, positions: Mapping[Hashable, Any]
 ) -> xarray.DataArray:
-    """Return a copy of `array` with `values` added at positions; positions of -1 are ignored."""
+    """Return a copy of `array` with `values` added at positions, ignoring positions of -1."""
     points: dict[Hashable, Any] = {}
     for dim, position in positions.items():
         if isinstance(position, slice) or np.asarray(position).dtype.kind == "b":
@@ -431,7 +431,7 @@ def _add_at(
         bare = xarray.Variable(array.dims, stand_in(array.shape, np.dtype(np.uint8)))
         sizes = bare.isel(points).sizes
     of_points = {dim for variable in points.values() for dim in variable.dims}
-    for dim in of_points.intersection(array.dims):  # points may move along a dimension of the array
+    for dim in of_points.intersection(array.dims):  # labels may vary along a dimension of the array
         points.setdefault(dim, xarray.Variable((dim,), np.arange(array.sizes[dim])))
     front = [dim for dim in array.dims if dim in points]
     behind = [dim for dim in array.dims if dim not in points]
@@ -442,7 +442,7 @@ def _add_at(
     indices = arrays.tuples([points[dim].set_dims(lead).transpose(*lead).values for dim in front])
     indices[(indices < 0).any(-1)] = np.iinfo(np.int64).max
     moved = array.variable.transpose(*front, *behind)
-    if isinstance(moved.data, CachedArray):  # a scatter would update its store
+    if isinstance(moved.data, CachedArray):  # a scatter would write to the store
         moved = moved.copy(deep=False, data=np.asarray(moved.data))
     call = Call(
         "add_at",
@@ -459,12 +459,12 @@ def _add_at(
 
 
 def _updates(dtype: Any, values: Any, sizes: Mapping[Hashable, int]) -> xarray.Variable:
-    """Return `values` as a Variable whose dimensions are dimensions of a selection."""
+    """Convert `values` to a Variable with some or all of the dimensions of a selection."""
     variable = values.variable if isinstance(values, xarray.DataArray) else values
     if not isinstance(variable, xarray.Variable):
         plain = arguments.plain_array("add_at", "values", values)
         if not isinstance(values, np.ndarray) and plain.dtype.kind in "bui":
-            plain = plain.astype(dtype)  # Python numbers and lists, as in scatter_nd
+            plain = plain.astype(dtype)  # scatter_nd also casts numbers and lists
         if plain.ndim not in (0, len(sizes)):
             raise ShapeError(
                 f"add_at: values is an array of shape {plain.shape} (allowed: a number, or an "

@@ -1,13 +1,13 @@
 """Gathers from xarray variables, whose arrays are in memory or lazy.
 
 An xarray backend wraps a stored array once for each selection and once for each function that
-decodes its elements. A `Source` describes the array inside these wrappers: points are gathered from
-it and decoded afterwards. For ``data.sst.isel(lat=slice(10, 20), time=3)``, stored as integers::
+decodes its elements. A `Source` describes the array inside these wrappers. Points are gathered from
+the source and then decoded. For ``data.sst.isel(lat=slice(10, 20), time=3)``, stored as integers::
 
     array     a wrapper that decodes(LazilyIndexedArray(BackendArray))
     source    array = BackendArray, key = (3, Line([10, ..., 19]), slice(None)), decoders = (...)
 
-An array with other wrappers is read in boxes.
+If an array has other wrappers, boxes are read through the wrappers.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ from ndgather.stored.plan import StoredPlan
 from ndgather.stored.walk import read_chunk
 
 Positions: TypeAlias = NDArray[np.int64]
-# In the result of a key, the axes of positions come first.
+# The axes of points are the first axes of the result, and the axes of slices and lines follow.
 Key: TypeAlias = "tuple[slice | Line | Positions, ...]"
 
 _NAMED = xarray.DataArray | xarray.Variable
 _CONVERTED = pd.Index | _NAMED
 ZARR_SUFFIX = ".zarr"
-_BOX_BYTES = 4 << 20  # for arrays with unknown chunks
+_BOX_BYTES = 4 << 20  # the maximum box size if the chunks are unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +72,10 @@ class Options:
     call: Call  # a gather without arrays, with the options for stored arrays
     name: str = ""  # name of the variable
     chunks: Any = None  # chunk shape of the stored array if the variable records it
-    plans: list[StoredPlan] = field(default_factory=list)  # shared by the variables of a data set
+    plans: list[StoredPlan] = field(default_factory=list)  # shared by the variables of a dataset
 
     def of(self, name: Hashable, variable: xarray.Variable) -> Options:
-        """Return the options for a variable of a data set."""
+        """Return the options for a variable of a dataset."""
         return replace(self, name=self.name or str(name), chunks=chunks_of(variable))
 
 
@@ -90,12 +90,12 @@ def storage_options(
 
 @dataclass(slots=True)
 class CachedVariable:
-    """The stored array of a variable and the cache of its chunks."""
+    """The stored array of a variable and the cache that contains its chunks."""
 
     cache: ChunkCache
     chunks: Any
     name: str
-    array: CachedArray | None = None  # set on the first read of points
+    array: CachedArray | None = None  # None until points are read
 
     def of(self, array: Any) -> CachedArray:
         if self.array is None:
@@ -104,27 +104,27 @@ class CachedVariable:
         return self.array
 
     def clear(self) -> None:
-        """Drop the chunks; the next selection reads them again."""
+        """Drop the cached chunks of this variable, so that the next selection reads the store."""
         if self.array is not None:
             self.array.clear()
 
 
 def array_of(variable: xarray.Variable) -> Any:
-    """Return the array of a variable; a lazy array is not read."""
-    array = super(xarray.Variable, variable).data  # `Variable.data` would read a lazy array
+    """Return the array of a variable without reading a lazy array."""
+    array = super(xarray.Variable, variable).data  # the property of Variable would read the array
     return array if is_lazy(array) else variable.data
 
 
 def is_lazy(array: Any) -> bool:
-    """Return whether an xarray backend reads an array when its values are needed."""
+    """Return whether an xarray backend will read the array when its values are needed."""
     while not isinstance(array, BackendArray) and hasattr(array, "get_duck_array"):
         array = getattr(array, "array", None)
     return isinstance(array, BackendArray)
 
 
 def missing_value(dtype: Any) -> tuple[Any, Any]:
-    """Return the dtype and the filler that xarray uses if some values are missing."""
-    # A shift fills the first element, so its result shows what xarray does with missing values.
+    """Return the dtype and the fill value that xarray uses for arrays with missing values."""
+    # Let xarray fill the first element by shifting an array.
     numbers = np.dtype(int) if dtype.kind == "b" else dtype
     shifted: Any = xarray.Variable("x", np.zeros(1, numbers)).shift(x=1)  # type: ignore[no-untyped-call]
     return shifted.dtype, np.nan if shifted.dtype == object else shifted.values[0]
@@ -137,7 +137,7 @@ def chunks_of(variable: Any) -> Sequence[int] | None:
 
 
 def open_reader(array: Any, chunks: Sequence[int] | None, name: str) -> Reader:
-    """Return the reader of the stored array behind an xarray backend, or a `BoxReader`."""
+    """Return a reader for the stored array that an xarray backend reads, or a `BoxReader`."""
     dtype = np.dtype(array.dtype)
     if dtype.kind != "O":
         stored = array.get_array() if hasattr(array, "get_array") else array
@@ -155,9 +155,10 @@ def open_reader(array: Any, chunks: Sequence[int] | None, name: str) -> Reader:
 
 
 def _dataset_of_h5py(variable: Any) -> Any:
-    """Return the dataset of a netCDF4 variable without a fill value, or None for other variables.
+    """Return the h5py dataset of a netCDF4 variable if the variable has no fill value, or None.
 
-    For unwritten parts of such a variable, netCDF4 returns uninitialized memory but h5py zeros.
+    If there is no fill value, netCDF4 returns uninitialized memory for unwritten parts of a
+    variable, but h5py returns zeros.
     """
     group = variable.group()
     has_value = hasattr(variable, "get_fill_value") and variable.get_fill_value() is not None
@@ -174,7 +175,7 @@ def _dataset_of_h5py(variable: Any) -> Any:
 
 
 class LazyArray(BackendArray):
-    """A lazy array that implements the selection of points and along axes itself.
+    """A lazy array that implements selections of points and selections along axes.
 
     xarray uses ``array[indexer]`` for numbers and slices, ``array.oindex[indexer]`` for arrays
     along individual axes and ``array.vindex[indexer]`` for arrays of points.
@@ -215,7 +216,7 @@ class _Selector:
 
 
 class BoxReader(IndexedArray):
-    """A reader that indexes any xarray array with boxes."""
+    """A reader that reads boxes of any xarray array by indexing the array."""
 
     __slots__ = ()
 
@@ -226,7 +227,7 @@ class BoxReader(IndexedArray):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A key entry: positions along an axis, which stays an axis of the result."""
+    """An entry of a key that selects positions along an axis and keeps the axis."""
 
     positions: Positions
 
@@ -234,9 +235,9 @@ class Line:
 class PartReader:
     """A reader of a part of an array, with permuted axes.
 
-    Along axes with slices or lines, every position is read once, in ascending order; `arranged`
-    restores the order of the key. The grid contains only chunks with such a position. On an axis of
-    size 12 in chunks of length 4, the line 9 1 0 1 is read as an axis of size 3::
+    Along axes with slices or lines, every position is read once, in ascending order. `arranged`
+    then restores the order of the key. Only chunks that contain a selected position are part of the
+    grid. On an axis of size 12 with chunks of length 4, the line 9 1 0 1 is read as 3 positions::
 
         axis       0  1  2  3 | 4  5  6  7 | 8  9 10 11
         read       *  *       |            |    *            grid: 2 | 1
@@ -250,7 +251,7 @@ class PartReader:
         self.in_flight = reader.in_flight
         chunk_lengths: list[Any] = [*reader.grid.chunk_lengths]
         shape = [*reader.grid.shape]
-        # By axis: the chunk numbers of the array with the parts to take, and the order of the key.
+        # For each axis, the chunks of the array that contain selected positions, with these parts.
         self.parts: dict[int, list[tuple[int, Any]]] = {}
         self.inverses: dict[int, Positions] = {}
         for axis, entry in enumerate(key):
@@ -261,8 +262,8 @@ class PartReader:
                 self.inverses[axis] = inverse
             chunks = reader.grid.chunk_at(axis, positions)
             numbers, first = np.unique(chunks, return_index=True)
-            # The line 9 1 0 1 above: positions 0 1 9, chunks 0 0 2, first 0 2, pieces 0 1 | 9. If
-            # there is no position, `split` returns an empty piece and `numbers` is empty.
+            # For the line 9 1 0 1, positions is 0 1 9, chunks is 0 0 2, and first is 0 2.
+            # Without positions, `split` returns an empty piece, and `zip` is empty.
             pieces = np.split(positions, first[1:])
             self.parts[axis] = [
                 (number, _as_slice(piece - reader.grid.borders(axis, number)[0]))
@@ -277,7 +278,7 @@ class PartReader:
         return None if size_of is None else size_of(self._there(chunk)[0])
 
     def _there(self, chunk: Chunk) -> tuple[Chunk, list[Any]]:
-        """Return the chunk of the array and the part to take along every axis."""
+        """Return the chunk of the array that contains a chunk of the part, and the part to take."""
         there, here = [], []
         for axis in range(len(chunk)):
             number = chunk[self.order.index(axis)]
@@ -288,7 +289,7 @@ class PartReader:
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
         there, here = self._there(chunk)
-        # `read_chunk` makes an error name the chunk of the array, not the chunk of the part.
+        # The errors of `read_chunk` name the chunk of the whole array.
         values = read_chunk(self.caller, self.reader, there, True, buffers)
         for axis, taken in enumerate(here):
             if taken is not ...:
@@ -296,8 +297,8 @@ class PartReader:
         return values.transpose(self.order)
 
     def arranged(self, values: Array) -> Array:
-        """Return the result of a gather with its last axes in the order of the key."""
-        # Negative axis: the axes of points in front of them are unknown here.
+        """Restore the order of the key along the last axes of a gather's result."""
+        # Count axes from the end, because the number of leading axes of points is unknown.
         for axis, inverse in self.inverses.items():
             values = values.take(inverse, self.order.index(axis) - len(self.order))
         return values
@@ -305,21 +306,21 @@ class PartReader:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The backend array behind a lazy array, the part of it, and the decoders of its values.
+    """A backend array, the selected part of this array, and the decoders of the values.
 
-    `key` has an entry for every axis of `array`: a slice, a `Line`, or the positions of points. An
-    axis that was indexed with a number has an array of rank 0.
+    `key` has an entry for every axis of `array`, which is a slice, a `Line`, or the positions of
+    points. If an integer selects a position, the entry is an array of rank 0.
     """
 
     array: Any
     key: Key
-    decoders: tuple[Any, ...] = ()  # xarray wrappers around an array of the same shape
+    decoders: tuple[Any, ...] = ()  # xarray wrappers that do not change the shape
     dtype: Any = None  # dtype of the decoded values
     cached: CachedVariable | None = None  # None unless the dataset was opened with a cache
 
     @classmethod
     def of(cls, array: Any) -> Source:
-        """Return the source inside the wrappers of xarray."""
+        """Return the source of an array that has xarray's wrappers."""
         if isinstance(source := getattr(array, "source", None), Source):  # opened by our engine
             return source
         if isinstance(array, LazilyIndexedArray):
@@ -327,13 +328,13 @@ class Source:
         if isinstance(array, BackendArray) or not is_lazy(array) or hasattr(array, "key"):
             return cls.plain(array)
         inner = cls.of(array.array)
-        if array.array.shape != array.shape:  # this decoder joins characters to strings
+        if array.array.shape != array.shape:  # the decoder joins characters to strings
             return cls.plain(array)
         return replace(inner, decoders=(*inner.decoders, array), dtype=array.dtype)
 
     @classmethod
     def whole(cls, array: Any) -> Source:
-        """Return the inner source if `array` covers all of it, otherwise `array` undecomposed."""
+        """Return the source of `array`, or `array` itself if the source is larger."""
         source = cls.of(array)
         return source if all(map(_is_whole, source.key, source.array.shape)) else cls.plain(array)
 
@@ -343,12 +344,12 @@ class Source:
         return cls(array, (slice(None),) * len(array.shape))
 
     def at(self, taken: Sequence[Any]) -> Source:
-        """Return the part selected by numbers, slices and 1-d arrays, whose axes are kept."""
+        """Return the part selected by integers, slices and 1-d arrays, each along its own axis."""
         return self.taken(tuple([t if isinstance(t, slice) else _as_entry(t) for t in taken]))
 
     def taken(self, key: Key) -> Source:
         """Return the part selected by a key, which has an entry for every remaining axis."""
-        # With the key (3, Line([5, 6, 7])) so far, (Line([2, 0]),) selects (3, Line([7, 5])).
+        # For example, the keys (3, Line([5, 6, 7])) and (Line([2, 0]),) give (3, Line([7, 5])).
         entries = iter(key)
         composed: list[Any] = []
         for first, size in zip(self.key, self.array.shape, strict=True):
@@ -359,14 +360,14 @@ class Source:
                 there = _along(first, size)
                 if isinstance(entry, slice | Line):
                     entry = Line(there[_along(entry, len(there))])
-                else:  # a copy, because another thread may change the positions while NumPy reads
+                else:  # copy the positions, because another thread may change them meanwhile
                     entry = np.asarray(there[np.array(entry)], np.int64)
             composed.append(entry)
         return replace(self, key=tuple(composed))
 
     def decoded(self, values: Array) -> Array:
-        """Decode values of the array to values of the variable."""
-        if self.decoders and not values.size:  # xarray needs a first value to decode a calendar
+        """Decode stored values to values of the variable."""
+        if self.decoders and not values.size:  # xarray cannot decode empty arrays of times
             return np.empty(values.shape, self.dtype)
         for decoder in self.decoders:
             around = copy(decoder)
@@ -384,7 +385,7 @@ class Source:
 
 
 def take(array: Any, key: Key, options: Options) -> Array:
-    """Return the elements of `array` at a key; a position of -1 yields NaN, as in `reindex`."""
+    """Return the elements of `array` at a key, or a missing value at positions of -1."""
     negative = [entry < 0 for entry in key if isinstance(entry, np.ndarray)]
     if not any(each.any() for each in negative):
         return take_present(array, key, options)
@@ -413,7 +414,7 @@ def take_present(array: Any, key: Key, options: Options) -> Array:
     if source.cached is not None and not behind:
         return source.decoded(cached_array.run(replace(call, data=source.cached.of(inner))))
     reader = source.reader(options)
-    if not behind:  # points along all axes: other variables with the same chunks share the plan
+    if not behind:  # other variables with the same chunks can reuse the plan
         return source.decoded(calls.gather(call, reader, options.plans))
     part = PartReader(reader, (*front, *behind), key, call.caller)
     return source.decoded(part.arranged(calls.gather(call, part, options.plans)))
@@ -422,7 +423,7 @@ def take_present(array: Any, key: Key, options: Options) -> Array:
 def estimate_points(
     array: Any, positions: Mapping[int, Positions], options: Options
 ) -> Estimate | None:
-    """Estimate reading an array at positions by axis, ignoring -1; None for an array in memory."""
+    """Estimate a read at positions along axes; return None if the array is in memory."""
     if not is_lazy(array):
         return None
     points = np.broadcast_arrays(*positions.values())
@@ -455,8 +456,8 @@ def gather(array: Any, call: Call, options: Options, front: Sequence[int] = ()) 
     order = (*front, *(axis for axis in range(len(array.shape)) if axis not in front))
     source = Source.of(array)
     lazy = is_lazy(source.array)
-    # The call indexes the axes of the part, but `PartReader` sorts their positions. A part with
-    # points or unsorted positions is therefore read through xarray's wrappers.
+    # `PartReader` sorts positions along its axes, but the call indexes them in the original order.
+    # Read a part with points or unsorted positions through xarray's wrappers instead.
     if not (lazy and all(map(_is_rising, source.key))):
         source = Source.whole(array)
     if not (is_lazy(source.array) or isinstance(source.array, CachedArray)):
@@ -477,7 +478,7 @@ def _as_entry(taken: Any) -> Any:
 
 
 def _is_rising(entry: Any) -> bool:
-    """Return whether an entry keeps its axis, with strictly ascending positions."""
+    """Return whether an entry is a slice or line with strictly ascending positions."""
     if isinstance(entry, Line):
         return bool((np.diff(entry.positions) > 0).all())
     return isinstance(entry, slice) and (entry.step or 1) > 0
@@ -488,7 +489,7 @@ def _along(entry: Any, size: int) -> Positions:
 
 
 def _as_slice(positions: Positions) -> slice | Positions:
-    """Return ascending positions as a slice if they are equidistant: a slice yields a view."""
+    """Convert positions to a slice, which yields a view, if all steps are equal."""
     step = int(positions[1] - positions[0]) if len(positions) > 1 else 1
     if (np.diff(positions) == step).all():
         return slice(int(positions[0]), int(positions[-1]) + 1, step)
@@ -496,7 +497,7 @@ def _as_slice(positions: Positions) -> slice | Positions:
 
 
 def tuples(positions: list[Positions]) -> Positions:
-    """Combine the positions on several axes to index tuples along a new last axis."""
+    """Stack positions along several axes into index tuples along a new last axis."""
     columns = np.empty((len(positions), *np.broadcast(*positions).shape), np.int64)
     for axis, array in enumerate(positions):
         columns[axis, ...] = array
@@ -504,7 +505,7 @@ def tuples(positions: list[Positions]) -> Positions:
 
 
 class PointwiseArray(LazyArray):
-    """An array that makes xarray's `isel` gather with this package."""
+    """An array from which xarray's `isel` gathers with ndgather."""
 
     __slots__ = ("_array", "_options", "_take")
 
@@ -527,7 +528,7 @@ class PointwiseArray(LazyArray):
         lines = iter(np.ix_(*(k for k in kept if not isinstance(k, slice))))
         taken = self._gathered(next(lines) if np.ndim(k) else k for k in indexer.tuple)
         axes = sorted(range(len(kept)), key=lambda axis: isinstance(kept[axis], slice))
-        return taken.transpose(np.argsort(axes))  # `taken` has the axes of arrays first
+        return taken.transpose(np.argsort(axes))  # the axes of arrays are first in `taken`
 
 
 def select(
@@ -538,8 +539,8 @@ def select(
 ) -> xarray.Dataset:
     """Return the same as ``data.isel(positions)``.
 
-    If `missing` is "nan", positions of -1 yield NaN in every variable. `data` must be a copy
-    without other users, because its variables are modified.
+    If `missing` is "nan", positions of -1 yield NaN in every variable. This function modifies the
+    variables of `data`, so `data` must be a copy.
     """
     by_array = {
         name: as_array(options.call.caller, name, p)
@@ -571,11 +572,11 @@ def select(
 
 
 def as_array(caller: str, name: Hashable, indexer: Any) -> Array:
-    """Convert labels or positions to an array; an array of rank 2 or more must have dimensions."""
-    if hasattr(type(indexer), "untyped_storage"):  # a torch tensor may share memory
+    """Convert labels or positions to an array; raise if several axes have no dimension names."""
+    if hasattr(type(indexer), "untyped_storage"):  # a torch tensor
         indexer = arguments.plain_array(caller, str(name), indexer)
     try:
-        # Faster than `asarray`, which looks up many attributes of an xarray array.
+        # `to_numpy` is faster than `asarray`, which looks up many attributes of xarray objects.
         array = indexer.to_numpy() if isinstance(indexer, _CONVERTED) else np.asarray(indexer)
     except (TypeError, ValueError) as error:
         raise _not_an_indexer(caller, name, indexer) from error
@@ -588,7 +589,7 @@ def as_array(caller: str, name: Hashable, indexer: Any) -> Array:
 
 
 def checked_positions(caller: str, name: Hashable, indexer: Any, size: int) -> Any:
-    """Check positions and return them in the form of `indexer`, with negative ones normalized."""
+    """Check positions, and return an indexer of the same kind without negative positions."""
     if isinstance(indexer, slice):
         return indexer
     if isinstance(indexer, tuple):

@@ -1,7 +1,7 @@
-"""An xarray backend on top of xarray's own backends; this package reads selections of points.
+"""An xarray backend that extends xarray's own backends with fast selections of points.
 
-xarray handles selections along axes. A selection of points stays lazy until its values are needed;
-then each chunk that contains a point is read once.
+xarray handles selections along axes. A selection of points stays lazy until its values are needed.
+Each chunk that contains a point is then read once.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ndgather.stored.cache import ChunkCache
 
 __all__ = ["Engine"]
 
-_KINDS = "biufcmM"  # dtypes whose values are decoded element by element
-_S3_OPTIONS = {  # names in fsspec and in obstore
+_KINDS = "biufcmM"  # kinds of dtypes with elementwise decoding
+_S3_OPTIONS = {  # maps the names of fsspec to the names of obstore
     "anon": "skip_signature",
     "key": "access_key_id",
     "secret": "secret_access_key",
@@ -39,15 +39,14 @@ class Engine(BackendEntrypoint):
     """The backend for ``xarray.open_dataset(..., engine="ndgather")``.
 
     It opens zarr stores and netCDF-4 files with the same values, coordinates, attributes and
-    options as the engines "zarr" and "h5netcdf". There are two more options: `memory` limits the
-    buffers of a selection of points, and `chunk_cache` the decoded chunks that are cached. The
-    latter is a number of bytes, a string like "2 GiB", a `ndgather.ChunkCache` shared with other
-    data sets, or None for no cache. (xarray's own option ``cache=True`` keeps whole variables after
-    they have been loaded.)
+    options as the engines "zarr" and "h5netcdf". It has two additional options: `memory` limits the
+    buffers of a selection of points, and `chunk_cache` limits the cache of decoded chunks.
+    `chunk_cache` is a number of bytes, a string like "2 GiB", a `ndgather.ChunkCache` shared with
+    other datasets, or None for no cache. (xarray's own option ``cache=True`` keeps whole variables
+    in memory.)
 
-    If the store is written after the chunks were cached, even by this process, selections of points
-    return the old values until ``data.ndgather.clear()`` is called. Closing the data set drops the
-    chunks.
+    If the store changes after chunks were cached, selections of points return the old values until
+    ``data.ndgather.clear()`` is called. Closing the dataset drops the cached chunks.
 
     Examples
     --------
@@ -64,7 +63,7 @@ class Engine(BackendEntrypoint):
 
     description = "Open zarr stores and netCDF 4 files, and read many points of them at once"
     supports_groups = True
-    open_dataset_parameters = (  # the decoding options that xarray passes
+    open_dataset_parameters = (  # the options that `xarray.open_dataset` passes
         *("filename_or_obj", "drop_variables", "mask_and_scale", "decode_times"),
         *("decode_timedelta", "use_cftime", "concat_characters", "decode_coords"),
     )
@@ -103,12 +102,12 @@ class Engine(BackendEntrypoint):
 
 
 def _engine_of(place: Any, options: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
-    """Return the xarray backend for a path, URL or object, its argument, and its options."""
+    """Return the xarray backend for a path, URL or object, with its argument and options."""
     in_zarr = is_zarr(place)
     messages.need("zarr" if in_zarr else "h5netcdf", "stores")
     if in_zarr and isinstance(place, str):
         store = zarr_store(place, storage_options=options.get("storage_options"))
-        if not isinstance(store, str):  # the store already has the options
+        if not isinstance(store, str):  # `storage_options` are part of the store
             return ZarrBackendEntrypoint(), store, {**options, "storage_options": None}
     return ZarrBackendEntrypoint() if in_zarr else H5netcdfBackendEntrypoint(), place, options
 
@@ -118,7 +117,7 @@ def _as_cache(cache: ChunkCache | int | str | None) -> ChunkCache | None:
 
 
 def _with_points(data: xarray.Dataset, memory: Any, cache: ChunkCache | None) -> xarray.Dataset:
-    """Return a data set with lazy selections of points from its stored arrays."""
+    """Return a dataset that supports lazy selections of points from stored arrays."""
     common = arrays.storage_options("isel", memory)
     all_kept: list[arrays.CachedVariable] = []
     pointwise = data.copy(deep=False)
@@ -141,10 +140,10 @@ def _close(data: xarray.Dataset, all_kept: list[arrays.CachedVariable]) -> None:
 
 
 def zarr_store(place: str, storage_options: Any = None) -> Any:
-    """Return a zarr store: a path, an obstore store, or a URL for fsspec.
+    """Return a zarr store for a path or URL, using obstore if possible and otherwise fsspec.
 
-    If there are `storage_options` (options of fsspec), fsspec opens the URL, unless it is in
-    S3 and obstore has an equivalent for each of them.
+    If fsspec's `storage_options` are given, obstore is used only for S3 URLs, and only if obstore
+    has an equivalent for each option.
     """
     given = dict(storage_options or {})
     given |= given.pop("client_kwargs", None) or {}
@@ -159,13 +158,13 @@ def zarr_store(place: str, storage_options: Any = None) -> Any:
         options: Any = {_S3_OPTIONS[name]: given[name] for name in given}
         if (options.get("endpoint") or place).startswith("http://"):
             options["client_options"] = {"allow_http": True}
-        with suppress(BaseError, ValueError):  # obstore does not support the scheme
+        with suppress(BaseError, ValueError):  # the scheme is not supported by obstore
             return ObjectStore(stores.from_url(place, **options), read_only=True)
     return place
 
 
 class StoredArray(arrays.LazyArray):
-    """A lazy array with a known source; selecting points of it returns `SelectedPoints`."""
+    """A lazy array with a known `Source`, which selects points as `SelectedPoints`."""
 
     __slots__ = ("array", "options", "source")
 
@@ -184,7 +183,7 @@ class StoredArray(arrays.LazyArray):
 
     def __getitem__(self, indexer: Any) -> Any:
         part = self.array[indexer]
-        if not part.shape:  # xarray would immediately read any other array of rank 0
+        if not part.shape:  # xarray would read a StoredArray of rank 0 immediately
             return part
         return StoredArray(part, self.source.at(indexer.tuple), self.options)
 
@@ -195,7 +194,7 @@ class StoredArray(arrays.LazyArray):
     def select_points(self, indexer: Any) -> SelectedPoints:
         key: list[Any] = []
         for axis, (entry, size) in enumerate(zip(indexer.tuple, self.shape, strict=True)):
-            # Viewed as unsigned integers, negative positions are larger than any size.
+            # Negative positions are larger than any size if viewed as unsigned integers.
             if isinstance(entry, slice) or not entry.size or entry.view("u8").max() < size:
                 key.append(entry)
             else:
@@ -220,7 +219,7 @@ class SelectedPoints(arrays.LazyArray):
         pairs = [*zip(key, array.shape, strict=True)]
         slices = [range(size)[entry] for entry, size in pairs if isinstance(entry, slice)]
         points = [entry.shape for entry in key if not isinstance(entry, slice)]
-        first = (*np.broadcast_shapes(*points), *map(len, slices))  # axes of points come first
+        first = (*np.broadcast_shapes(*points), *map(len, slices))  # the axes of points are first
         self._order = range(len(first)) if order is None else order
         super().__init__(array, [first[axis] for axis in self._order])
 
@@ -253,7 +252,7 @@ class SelectedPoints(arrays.LazyArray):
 
         key = tuple(map(select, self._positions()))
         points = SelectedPoints(self.array, key, self._options)
-        # xarray would immediately read any other array of rank 0.
+        # xarray would read a SelectedPoints of rank 0 immediately.
         return points if points.shape or not self.shape else LazilyIndexedArray(points)
 
     def select_points(self, indexer: Any) -> SelectedPoints:

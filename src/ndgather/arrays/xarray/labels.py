@@ -1,10 +1,10 @@
 """The lookup of labels on an axis.
 
-pandas looks up exact labels. Nearest labels are searched here, because pandas takes 10 to 20 times
-as long for a million labels on an axis of ten thousand, and a binary search 5 times as long. The
-range of the axis is divided into equal intervals, two per label, and a label is compared with the
-few labels in its interval. The interval number is a rounded product, which never decreases as
-labels increase. Rounding therefore never moves a label to the wrong side of another label.
+Exact labels are looked up with pandas, but nearest labels are looked up here. For a million labels
+on an axis of ten thousand, pandas takes 10 to 20 times as long, and binary search takes 5 times as
+long. The range of the axis is divided into equal intervals, two per axis label, and each requested
+label is compared only with the few axis labels in its interval. The interval number is a rounded
+product, which never decreases as labels increase, so rounding does not change the order of labels.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from ndgather.messages import converted_errors, reason, shown_value
 
 Positions: TypeAlias = NDArray[np.intp]
 
-_BLOCK = 1 << 15  # labels looked up at a time; the arrays of a block fit in the CPU cache
+_BLOCK = 1 << 15  # labels per block; the arrays of a block fit in the CPU cache
 _MOST_IN_AN_INTERVAL = 4
-WHOLE = 2**53 - 1  # up to here, every float64 stands for at most one integer
+WHOLE = 2**53 - 1  # up to this value, float64 does not round integers
 _SWAPPED = {"pad": "backfill", "backfill": "pad"}
 NOT_A_TIME = np.iinfo(np.int64).min
 CIRCLE, _WEST, _FAR_EAST = 360, -180.0, 360.0
-WIDEST = 1.5  # a gap wider than this many times any other gap is not part of a ring
-_KINDS = {  # by the type that pandas infers
+WIDEST = 1.5  # a cyclic axis is not closed if a gap exceeds all other gaps by this factor
+_KINDS = {  # maps the types that pandas infers to kinds of labels
     **dict.fromkeys(("boolean", "integer", "floating", "complex"), "numbers"),
     **dict.fromkeys(("mixed-integer-float", "decimal"), "numbers"),
     **dict.fromkeys(("datetime64", "datetime", "date"), "times"),
@@ -48,7 +48,7 @@ _KINDS = {  # by the type that pandas infers
     "bytes": "bytes",
 }
 _DATE, _CLOCK = "%Y-%m-%d", ("T%H", ":%M", ":%S", ".%f")
-_MEANINGS = {  # by the value of a CF attribute
+_MEANINGS = {  # maps values of CF attributes to meanings
     **dict.fromkeys(
         ("degrees_north", "degree_north", "degree_N", "degrees_N", "degreeN", "degreesN"),
         "latitude",
@@ -63,7 +63,7 @@ _MEANINGS = {  # by the value of a CF attribute
     "timeseries_id": "station",
 }
 _ATTRIBUTES = ("units", "standard_name", "axis", "cf_role")
-NAMES = {  # the meaning of a name in the absence of attributes
+NAMES = {  # maps names of coordinates without attributes to meanings
     **dict.fromkeys(("lat", "latitude", "nav_lat"), "latitude"),
     **dict.fromkeys(("lon", "long", "lng", "longitude", "nav_lon"), "longitude"),
     **dict.fromkeys(("time", "valid_time", "datetime", "date", "timestamp"), "time"),
@@ -73,7 +73,7 @@ NAMES = {  # the meaning of a name in the absence of attributes
 }
 _ALSO = {"x": "longitude", "y": "latitude"}
 _METERS = ("m", "metre", "metres", "meter", "meters")
-# Numbers that many tables use for missing values.
+# Numbers that represent missing values in many tables.
 _FILLERS = frozenset(sign * (10.0**n - 1) for n in (3, 4, 5, 6) for sign in (1, -1)) | {
     *(-999.9, -9999.9, -32768.0, -32767.0, -2147483648.0, -1e34),
     *(9.969209968386869e36, float(np.float32(9.969209968386869e36)), 1e20, 1e30, 1e35),
@@ -86,16 +86,16 @@ class SortedLabels:
 
     values: Array  # int64 or float64; times as int64
     order: Array  # the position of each value on the axis
-    descending: bool = False  # "pad" then means the next greater label
+    descending: bool = False  # whether the axis descends, so that "pad" selects a greater label
     unit: str | None = None  # the unit of times
-    period: Any = None  # if set, `values` has one more label at each end, shifted by a period
-    in_order: bool = True  # the axis is ascending or descending
-    gap: Positions | tuple[()] = ()  # indices of values of a ring without a neighbor above
+    period: Any = None  # if given, `values` has an additional label at each end
+    in_order: bool = True  # whether the axis is ascending or descending
+    gap: Positions | tuple[()] = ()  # indices of the labels below the gap of a cyclic axis
 
     def positions(
         self, labels: Array, method: str | None = None, limit: Array | None = None
     ) -> Positions:
-        """Return the positions of labels or of their neighbors, or -1 if there is none."""
+        """Return the position that each label selects, or -1 if the label is missing."""
         positions = np.full(labels.shape, -1, np.intp)
         if self.descending and method is not None:
             method = _SWAPPED.get(method, method)
@@ -114,10 +114,10 @@ class SortedLabels:
         return positions
 
     def brackets(self, labels: Array) -> tuple[Positions, Positions, Array]:
-        """Return the positions of the neighbors below and above, and the share of the upper.
+        """Return each label's lower and upper neighbor, and the weight of the upper neighbor.
 
-        Both are the same if a label is on the axis. The share is NaN outside of the axis. Between
-        the labels 10 and 20, the share of 12 is (12 - 10) / (20 - 10) = 0.2.
+        Both neighbors are equal if a label is on the axis. The weight is NaN outside of the axis.
+        Between the labels 10 and 20, the weight for 12 is (12 - 10) / (20 - 10) = 0.2.
         """
         block, last = labels, self.values.size - 1
         if self.period is not None:
@@ -134,7 +134,7 @@ class SortedLabels:
         return self.order[lower], self.order[upper], share
 
     def outside(self, labels: Array) -> NDArray[np.bool]:
-        """Return which labels are more than half a step outside of the axis, or inside of a gap."""
+        """Return whether each label is in a gap, or more than half a step outside of the axis."""
         values, bad = self.values, np.zeros(labels.shape, np.bool)
         if self.period is not None:
             if len(self.gap):
@@ -156,16 +156,16 @@ class SortedLabels:
 
     @cached_property
     def _rounding(self) -> float:
-        """A bound for rounding errors of decimal labels."""
+        """An upper bound for the rounding errors of decimal labels."""
         return 1e-9 * float(np.abs(self.values).max(initial=0))
 
     @cached_property
     def _gaps(self) -> list[tuple[float, float]]:
-        """The ranges within the gap of a ring that are more than half a step from any label."""
+        """The ranges in the gap of a cyclic axis that are more than half a step from all labels."""
         values, off = self.values.astype(np.float64), self._rounding
         ring = values[1:-1]
         steps = (np.roll(ring, -1) - ring) % self.period
-        return [  # `values` has one more label than the ring at its start
+        return [  # `values` begins with an additional label
             (
                 values[lower] + steps[(lower - 2) % ring.size] / 2 + off,
                 values[lower + 1] - steps[lower % ring.size] / 2 - off,
@@ -174,7 +174,7 @@ class SortedLabels:
         ]
 
     def _neighbors(self, labels: Array, method: str | None) -> tuple[Positions, NDArray[np.bool]]:
-        """Return the indices of `values` that labels select, and whether they exist."""
+        """Return the index in `values` that each label selects, and whether it is valid."""
         values, last = self.values, self.values.size - 1
         below = self._count_below(labels)
         above = np.minimum(below, last)
@@ -195,13 +195,13 @@ class SortedLabels:
         return kept if self.unit is None else labels != NOT_A_TIME
 
     def _in_ring(self, labels: Array) -> Array:
-        """Shift labels by multiples of the period into the range of a ring."""
+        """Shift labels by multiples of the period into the range of the axis."""
         first, last = self.values[1], self.values[-2]
         turns = np.floor_divide(labels - first, self.period)
         return np.where((labels < first) | (labels > last), labels - self.period * turns, labels)
 
     def _count_below(self, labels: Array) -> Positions:
-        """Return the number of values below each label; the result for NaN is arbitrary."""
+        """Return the number of values below each label, or an arbitrary number for NaN."""
         intervals = self._intervals if labels.size > self.values.size // 8 else None
         if intervals is None:
             return np.searchsorted(self.values, labels)
@@ -213,7 +213,7 @@ class SortedLabels:
 
     @cached_property
     def _intervals(self) -> tuple[Positions, int, Array] | None:
-        """The number of values below each interval, the most per interval, and padded values."""
+        """The lookup tables of `_count_below`, or None if an interval contains too many values."""
         values, number = self.values, 2 * self.values.size
         with np.errstate(over="ignore", divide="ignore"):
             usable = values.size > 1 and np.isfinite(self._scale(number)) and self._scale(number)
@@ -239,12 +239,12 @@ class SortedLabels:
         return offset.astype(np.intp)
 
 
-# Sorted labels and their index, by name, dtype, unit and period.
+# Maps the name, dtype, unit and period of an axis to its index and sorted labels.
 Axes: TypeAlias = dict[tuple[Any, ...], tuple["pd.Index[Any]", SortedLabels]]
 
 
 def _difference(greater: Array, smaller: Array) -> Array:
-    """Return a non-negative difference, computed without overflow for integers."""
+    """Return ``greater - smaller``, as uint64 for integers to prevent overflow."""
     difference: Array = greater - smaller
     return difference if greater.dtype.kind == "f" else difference.view(np.uint64)
 
@@ -260,14 +260,14 @@ def look_up(
     period: Any = None,
     axes: Axes | None = None,
 ) -> Positions:
-    """Return the positions of labels on an axis, or -1, in the shape of `labels`.
+    """Return the positions of labels on an axis, or -1 for missing labels.
 
-    `axes` stores sorted axes for later calls. If it is given and there is no tolerance, "nearest"
-    finds labels at most half a step outside of the axis.
+    `axes` stores sorted axes for later calls. If `axes` is given without a tolerance, labels more
+    than half a step outside of the axis are missing for method "nearest".
     """
     flat = np.ravel(labels)
     wanted: Array = flat.astype(np.float64) if flat.dtype == np.float16 else flat
-    if not index.is_unique:  # only an error if one of the labels has duplicates
+    if not index.is_unique:  # duplicates are an error only if they are requested
         first = np.flatnonzero(~index.duplicated())
         options = {"method": method, "tolerance": tolerance, "period": period, "axes": axes}
         found = look_up(caller, name, index[first], labels, **options)
@@ -315,23 +315,23 @@ def look_up(
     kinds = {index.dtype.kind, flat.dtype.kind}
     of_axis = index[:0].to_numpy().dtype
     if method is None and kinds <= {*"iu"} and of_axis.kind in "iu":
-        # In pandas, labels that exceed the range of the dtype would wrap around.
+        # Labels that exceed the range of the dtype would wrap around in pandas.
         held = (flat >= np.iinfo(of_axis).min) & (flat <= np.iinfo(of_axis).max)
         wanted = flat.astype(of_axis)
     elif kinds in ({"m"}, {"M"}):
-        wanted = flat.astype(of_axis)  # wrong for times that are not representable
+        wanted = flat.astype(of_axis)  # `held` excludes times that change
         held = _is_held(flat, wanted)
     if method is not None and not held.all():
         raise not_comparable(caller, name, *dtypes, "some are between two times of its unit")
     with converted_errors(lambda error: not_comparable(caller, name, *dtypes, reason(error))):
-        # Objects are not converted to floats.
+        # Prevent pandas from converting objects to floats.
         found = pd.Index(wanted, dtype=object if wanted.dtype == object else None)
         positions = index.get_indexer(found, method=method, tolerance=tolerance)
     return np.where(held, positions, -1).astype(np.intp).reshape(labels.shape)
 
 
 def are_beyond(index: pd.Index[Any], labels: Array) -> NDArray[np.bool]:
-    """Return which times exceed the range of the finer unit of axis and labels."""
+    """Return whether each label exceeds the time range of the finer unit of axis and labels."""
     if (
         isinstance(index.dtype, np.dtype)
         and f"{index.dtype.kind}{labels.dtype.kind}" in ("MM", "mm")
@@ -350,7 +350,7 @@ def are_beyond(index: pd.Index[Any], labels: Array) -> NDArray[np.bool]:
 def _end_beside(
     index: pd.Index[Any], label: Any, method: str | None, tolerance: Any, half_step: bool
 ) -> int:
-    """Return the position of the end of a sorted axis next to a time beyond it, or -1."""
+    """Return the position of the axis end nearest to a time beyond the axis, or -1."""
     rises, above = index.is_monotonic_increasing, label.astype(np.int64) > 0
     is_last = above == rises
     if method is None or not len(index) or ((method == "pad") != is_last and method != "nearest"):
@@ -376,10 +376,10 @@ def _seconds(time: Any) -> Fraction:
 def _check_held(
     caller: str, name: Hashable, index: pd.Index[Any], labels: Array, nearest: bool
 ) -> None:
-    """Raise DTypeError if a comparison of integers and floats could be wrong by rounding.
+    """Raise DTypeError if rounding could change comparisons of integers and floats.
 
-    Large integers may round to a float on the other side. If all floats are below 2**53 this cannot
-    happen, but two integer labels may appear equally near.
+    Rounding may move a large integer past a float. This cannot happen if all floats are below
+    2**53, but two integer labels may appear equally near.
     """
     for one, other in ((index, labels), (labels, index)):
         of_kinds = one.dtype.kind in "iu" and other.dtype.kind == "f"
@@ -402,7 +402,7 @@ def _most(numbers: pd.Index[Any] | Array) -> float:
 
 
 def convert_labels(caller: str, name: Hashable, labels: Array, index: pd.Index[Any]) -> Array:
-    """Convert labels to the type of an axis unless it is numeric; raise if they cannot be on it."""
+    """Convert labels that are not numbers to the type of the axis, or raise DTypeError."""
     if {index.dtype.kind, labels.dtype.kind} <= {*"biufc"}:
         return labels
     axis, given = kind_of(index), kind_of(labels)
@@ -438,7 +438,7 @@ def convert_labels(caller: str, name: Hashable, labels: Array, index: pd.Index[A
 
 
 def objects(values: Iterable[Any]) -> Any:
-    """Return values as an array of objects of rank 1, even if they are sequences."""
+    """Return a 1-d object array of the values, which may be sequences."""
     listed = [*values]
     array = np.empty(len(listed), object)
     array[:] = listed
@@ -446,7 +446,7 @@ def objects(values: Iterable[Any]) -> Any:
 
 
 def kind_of(labels: Array | pd.Index[Any]) -> str | None:
-    """Return the kind of labels; None for mixed types and extension dtypes of pandas."""
+    """Return the kind of labels, or None for mixed types and pandas extension dtypes."""
     if not labels.size or not isinstance(labels.dtype, np.dtype | pd.StringDtype):
         return None
     flat = np.ravel(np.asarray(labels, object if labels.dtype.kind == "T" else None))
@@ -458,7 +458,7 @@ def kind_of(labels: Array | pd.Index[Any]) -> str | None:
 
 
 def parse_date(text: str, calendar: str, form: str | None = None) -> Any:
-    """Return a date of a calendar; raise ValueError if the calendar does not have it."""
+    """Parse a date; raise ValueError if the calendar does not contain the date."""
     import cftime  # noqa: PLC0415 - an extra of xarray
 
     if form is None:  # ISO 8601, with as many fields as the text has
@@ -468,7 +468,7 @@ def parse_date(text: str, calendar: str, form: str | None = None) -> Any:
 
 
 def _is_held(labels: Array, cast: Array) -> NDArray[np.bool]:
-    """Return which times are unchanged by a cast to another unit."""
+    """Return whether each time is unchanged after a cast to another unit."""
     held: NDArray[np.bool] = (cast.astype(labels.dtype) == labels) | np.isnat(labels)
     return held
 
@@ -481,9 +481,9 @@ def sorted_axis(
     period: Any,
     axes: Axes | None = None,
 ) -> tuple[SortedLabels, Array] | None:
-    """Return the sorted labels of an axis and the requested `labels`, as numbers of one type.
+    """Return the sorted labels of an axis and `labels` as numbers of a common type.
 
-    Return None unless their common type is a 64-bit integer, float or time.
+    Return None unless the common type is a 64-bit integer, float or time.
     """
     if not index.is_unique:
         raise _repeats(caller, name, index[index.duplicated()][0])
@@ -521,7 +521,7 @@ def sorted_axis(
 
 
 def meanings_of(coord: xarray.DataArray) -> set[str]:
-    """Return the meanings of a coordinate according to its CF attributes, or else its name."""
+    """Return the meanings of a coordinate, based on its CF attributes or else on its name."""
     attrs = coord.attrs
     found = {_MEANINGS.get(str(attrs[key])) for key in _ATTRIBUTES if key in attrs}
     if coord.dtype.kind == "M":
@@ -530,10 +530,11 @@ def meanings_of(coord: xarray.DataArray) -> set[str]:
 
 
 def match_axes(data: xarray.Dataset, names: Iterable[Hashable]) -> dict[Hashable, Hashable]:
-    """Return a dict from names to axes; names without an axis are omitted.
+    """Map names to axes, and omit names that do not match an axis.
 
-    A name that is neither a dimension nor a coordinate stands for the one axis that has its
-    meaning: ``lat`` finds ``latitude``. Otherwise ``x`` finds longitudes and ``y`` latitudes.
+    A name that is neither a dimension nor a coordinate matches the only axis with the same meaning,
+    as ``lat`` matches ``latitude``. Without such an axis, ``x`` matches a longitude and ``y`` a
+    latitude.
     """
     known = {*data.sizes, *data.coords}
     axes: dict[Hashable, Hashable] = {}
@@ -601,9 +602,9 @@ def are_texts(index: pd.Index[Any]) -> bool:
 
 
 def are_longitudes(axis: pd.Index[Any], labels: Array, any_turn: bool) -> NDArray[np.bool]:
-    """Return which numbers may be longitudes; fillers for missing values are not.
+    """Return whether each number may be a longitude and does not represent a missing value.
 
-    Unless `any_turn`, they must be in -180..360 or in the range of the axis.
+    Unless `any_turn`, longitudes must be in -180..360 or in the range of the axis.
     """
     low, high = longitude_range(axis)
     outside: NDArray[np.bool] = (labels < low) | (labels > high)
@@ -635,15 +636,14 @@ def _sort_axis(
                 f"{caller}: period[{name!r}] = {period} is shorter than the axis, with labels "
                 f"{first}..{last} (allowed: at least {name}.max() - {name}.min())"
             )
-        # If 0 and 360 are both on the axis, the neighbor of 360 across the seam is not 0 but the
-        # label after it.
+        # If 0 and 360 are both on the axis, the next label above 360 is the label after 0.
         closed = last - first == period
         before, after = (-2, 1) if closed and values.size > 1 else (-1, 0)
         steps = np.diff(values, append=first + period)
         widest = int(steps.argmax())
         above = (widest + 1) % values.size
-        # The axis covers a region if its widest gap is at the ends of the axis, or if it is wider
-        # than half of the period, so that its labels are nearer the other way around.
+        # An axis does not cover its period if the widest gap is at the ends of the axis, or if the
+        # widest gap is more than half of the period.
         ends = above == 0 or abs(order[widest] - order[above]) == values.size - 1
         others = np.delete(steps, widest).max(initial=0)
         if steps[widest] > WIDEST * others and (ends or 2 * steps[widest] > period):
@@ -665,7 +665,7 @@ def _common_numbers(
 ) -> tuple[Array, Array] | None:
     """Return the labels of an axis and `labels` in a common 64-bit type, or None.
 
-    Unless `exact`, times beyond its range become NaT, because they cannot be on the axis.
+    Unless `exact`, labels that the common time type cannot represent become NaT.
     """
     if not isinstance(index.dtype, np.dtype):
         return None
@@ -684,7 +684,7 @@ def _common_numbers(
     if np.datetime_data(common)[0] == "generic" or np.datetime_data(common)[1] != 1:
         return None
     if not _is_held(values, values.astype(common)).all():
-        common = values.dtype  # the axis exceeds the range of the finer unit
+        common = values.dtype  # axis labels exceed the range of the finer unit
         exact = True
     cast = labels.astype(common)
     held = _is_held(labels, cast)
@@ -727,13 +727,13 @@ def _period(
 
 
 def _limit(caller: str, name: Hashable, tolerance: Any, count: int, axis: SortedLabels) -> Array:
-    """Return the maximum distance as an array: a scalar, or a value for each label."""
+    """Return the maximum distance as a scalar array, or as an array with a value per label."""
     unit = axis.unit
     try:
         limit = np.asarray(tolerance)
         if unit is not None:
             length, one = pd.to_timedelta(tolerance), pd.Timedelta(1, unit)
-            # Integer distances need an integer limit: a quotient of nanoseconds would be rounded.
+            # Integer distances require an integer limit, because a float quotient is rounded.
             limit = np.asarray(length // one if axis.values.dtype.kind == "i" else length / one)
         usable = limit.dtype.kind in "iuf" and bool((limit >= 0).all())
     except (TypeError, ValueError):

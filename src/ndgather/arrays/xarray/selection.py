@@ -1,4 +1,4 @@
-"""Selection by labels: find their positions, and gather or interpolate values."""
+"""Selections by labels, which find positions and then gather or interpolate values."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ from ndgather.stored.estimates import Estimate
 _NAMED = xarray.DataArray | xarray.Variable
 _MEMORY = 2**27  # default limit for the temporary arrays of an interpolation
 _VARIABLE = "<variable>"  # the name of a variable that is wrapped in a Dataset
-_LEFT_OUT = {"sel": "nan", "add_at": "drop"}  # the value of `missing`, by function
+_LEFT_OUT = {"sel": "nan", "add_at": "drop"}  # the value of `missing` for each function
 _FAR = 5000  # degrees: larger numbers are not longitudes, even of tracks around the earth
-TRANSFORM = "transform"  # in the encoding of a raster: from pixels to labels
-_MOST_TURNED = 540  # degrees: a longitude off by a full turn
+TRANSFORM = "transform"  # the key of a raster's transform in `encoding`
+_MOST_TURNED = 540  # degrees: the largest longitude, 180, plus a full turn
 _CORNER = "<corner>"  # the dimension of the neighbors of a point
 
 
@@ -75,8 +75,8 @@ _CORNER = "<corner>"  # the dimension of the neighbors of a point
 class Request:
     """The options of a lookup; see `Accessor.sel`.
 
-    `method`, `tolerance` and `period` may be dicts by name. In a request returned by `prepare`, the
-    names are names of axes.
+    `method`, `tolerance` and `period` may be dicts. Their keys are names given by the caller, which
+    `prepare` replaces with the names of axes.
     """
 
     caller: str
@@ -84,15 +84,15 @@ class Request:
     tolerance: Any = None
     missing: str = "raise"
     period: Mapping[Hashable, Any] = field(default_factory=dict)
-    around: frozenset[Hashable] = frozenset()  # longitudes around the whole earth
-    names: Mapping[Hashable, Hashable] = field(default_factory=dict)  # the caller's names, by axis
+    around: frozenset[Hashable] = frozenset()  # axes of longitudes around the whole earth
+    names: Mapping[Hashable, Hashable] = field(default_factory=dict)  # from axes to given names
     axes: Axes = field(default_factory=dict)  # the sorted axes of earlier calls
-    in_shell: bool = False  # write hints as options of the command
+    in_shell: bool = False  # whether hints show command-line options
 
     def prepare(self, data: xarray.Dataset, names: Mapping[Hashable, Hashable]) -> Request:
-        """Return a request for the axes of a data set; `names` maps axes to the caller's names.
+        """Return a request whose options refer to axes; `names` maps axes to the given names.
 
-        Longitudes that cover the whole earth, according to attributes and labels, get a period.
+        Axes of longitudes that cover the whole earth get a period of 360 degrees.
         """
         by_axis = partial(by_axes, data, names=dict(zip(names.values(), names, strict=True)))
         period: dict[Hashable, Any] = by_axis(self.period)
@@ -106,7 +106,7 @@ class Request:
             if index is not None and goes_around(axis, index.index, self.axes):
                 around.append(axis)
         method = by_axis(self.method)
-        if isinstance(method, dict):  # the empty name has the method of all other axes
+        if isinstance(method, dict):  # the name "" stands for all other axes
             method = {**dict.fromkeys(names, method.pop("", None)), **method}
         return replace(
             self,
@@ -135,7 +135,7 @@ class Request:
         return replace(self, period={**self.period, axis: CIRCLE})
 
     def option(self, name: str, value: Any, axis: Hashable | None = None) -> str:
-        """Format an option for Python or for the shell."""
+        """Format an option for a hint, either in Python or for the command line."""
         if axis is None:
             return f"--{name} {value}" if self.in_shell else f"{name}={value!r}"
         written = self.name_of(axis)
@@ -145,7 +145,7 @@ class Request:
 
 
 def by_axes(data: xarray.Dataset, option: Any, names: Mapping[Hashable, Hashable]) -> Any:
-    """Replace the names in an option, if it has any, with names of axes."""
+    """Replace the names that are the keys of an option with the names of axes."""
     if not hasattr(option, "items") or not len(option):
         return option
     others = match_axes(data, [name for name in option if name not in names])
@@ -156,7 +156,7 @@ def by_axes(data: xarray.Dataset, option: Any, names: Mapping[Hashable, Hashable
 def merged(
     caller: str, indexers: Mapping[Hashable, Any] | None, by_name: dict[str, Any]
 ) -> dict[Hashable, Any]:
-    """Merge the indexers of a dict and of keyword arguments; tuples become Variables."""
+    """Merge indexers from a dict and keyword arguments, and convert tuples to Variables."""
     check_dict(caller, "indexers", indexers)
     if isinstance(indexers, pd.DataFrame):
         indexers = _points(caller, indexers)
@@ -176,7 +176,7 @@ def merged(
         )
     for dim, indexer in result.items():
         if isinstance(indexer, tuple) and len(indexer) > 1:
-            with suppress(TypeError, ValueError):  # the tuple is a label of a MultiIndex
+            with suppress(TypeError, ValueError):  # keep a tuple that is a MultiIndex label
                 result[dim] = xarray.Variable(*indexer)
     return result
 
@@ -225,7 +225,7 @@ def check_dict(caller: str, argument: str, value: Any) -> None:
 def find_positions(
     data: xarray.Dataset, labels: Mapping[Hashable, Any], request: Request
 ) -> tuple[xarray.Dataset, dict[Hashable, Any]]:
-    """Return a data set and the positions for its `isel`; -1 stands for a missing label."""
+    """Return a dataset and the positions for its `isel`, with -1 for missing labels."""
     caller = request.caller
     options = (request.period, request.method, request.tolerance)
     named = [name for option in options if isinstance(option, dict) for name in option]
@@ -275,9 +275,9 @@ def _check_other(index: Any, labels: Mapping[Hashable, Any], request: Request) -
 def _of_other_index(
     data: xarray.Dataset, index: Any, labels: Mapping[Hashable, Any], request: Request
 ) -> dict[Hashable, Any]:
-    """Return the positions found by an index with several coordinates or levels.
+    """Return the positions of labels on an index with several coordinates or levels.
 
-    For nearest points, -1 stands for points outside of the axes or farther than the tolerance.
+    The position is -1 if a point is outside of the axes or farther away than the tolerance.
     """
     _check_other(index, labels, request)
     of_points = isinstance(index, NDPointIndex | CoordinateTransformIndex)
@@ -345,7 +345,7 @@ def check_names(caller: str, data: xarray.Dataset, names: Iterable[Hashable]) ->
 
 
 def pandas_index(data: xarray.Dataset, name: Hashable) -> PandasIndex | None:
-    """Return the pandas index of a 1-d coordinate; None if there are no labels or another index."""
+    """Return the pandas index of a 1-d coordinate, or None without labels or a pandas index."""
     index = data.xindexes.get(name)
     if type(index) is PandasIndex:
         return index
@@ -364,7 +364,7 @@ def _of_one_axis(
     all_labels: Mapping[Hashable, Any],
     request: Request,
 ) -> tuple[Hashable, Any]:
-    """Return the dimension of labels and their positions along it."""
+    """Return the dimension along which labels select, and the positions of the labels."""
     caller, label = request.caller, all_labels[name]
     method, tolerance = request.method_of(name), request.tolerance_of(name)
     if index is None:
@@ -384,7 +384,7 @@ def _of_one_axis(
     dtype = index.coord_dtype
     as_xarray = method is None and request.missing == "raise" and name not in request.period
     of_time = isinstance(index.index, pd.DatetimeIndex | pd.TimedeltaIndex | xarray.CFTimeIndex)
-    if as_xarray and of_time and isinstance(label, str):  # "2020-01" selects a whole month
+    if as_xarray and of_time and isinstance(label, str):  # "2020-01" is a whole month
         return index.dim, _by_index(data, index, name, all_labels, request)
     labels = labels_of(request, data, name, label, index.index)
     held = True
@@ -430,7 +430,7 @@ def _by_index(
             if isinstance(label, slice):
                 raise
             labels = np.asarray(label)
-            with suppress(NdgatherError):  # a string or a Timestamp may be a time
+            with suppress(NdgatherError):  # strings and Timestamps may be times
                 labels = convert_labels(request.caller, name, labels, index.index)
             absent = np.full((), -1)
             error = missing_labels(request, data, name, labels, absent, all_labels)
@@ -479,7 +479,7 @@ def select_labels(
     request: Request,
     options: Options,
 ) -> xarray.Dataset:
-    """Return the values of a data set at labels, interpolated if necessary."""
+    """Return the values of a dataset at labels, interpolated if necessary."""
     linear = []
     if request.is_linear:
         linear = [name for name in labels if request.method_of(name) == "linear"]
@@ -497,7 +497,7 @@ def select_labels(
 def estimate_labels(
     data: xarray.Dataset, labels: Mapping[Hashable, Any], request: Request, options: Options
 ) -> dict[str, Estimate]:
-    """Estimate `select_labels` for each lazy variable."""
+    """Estimate the reads of `select_labels` for each lazy variable."""
     positions: Mapping[Hashable, Any] = {}
     axes: dict[Hashable, _Neighbors] = {}
     if request.is_linear:
@@ -521,13 +521,13 @@ def estimate_labels(
 
 @dataclass(frozen=True, slots=True)
 class _Neighbors:
-    """Labels along a dimension, for interpolation, and their neighbors on the axis."""
+    """Labels for an interpolation along a dimension, and their neighbors on the axis."""
 
     labels: xarray.Variable
     lower: NDArray[np.intp]
     upper: NDArray[np.intp]
-    share: NDArray[np.float64]  # the weight of the upper neighbor; NaN if there is none
-    is_linear: bool = True  # if false, both neighbors are the same label
+    share: NDArray[np.float64]  # the weight of the upper neighbor, or NaN outside of the axis
+    is_linear: bool = True  # if False, `lower` and `upper` are equal
 
     @classmethod
     def of(
@@ -560,7 +560,7 @@ class _Neighbors:
         if not isinstance(variable, xarray.Variable):
             attrs = data[name].attrs if name in data.coords else {}
             variable = xarray.Variable((name,) if labels.ndim else (), labels, attrs)
-        elif variable.dtype.kind in "OUT":  # strings on an axis of times
+        elif variable.dtype.kind in "OUT":  # strings that represent times
             variable = xarray.Variable(variable.dims, labels, variable.attrs)
         lower, upper, share = pair[0].brackets(pair[1])
         shape = labels.shape
@@ -581,7 +581,7 @@ class _Neighbors:
         all_labels: Mapping[Hashable, Any],
         request: Request,
     ) -> _Neighbors:
-        """Return neighbors for labels that another method than "linear" looks up."""
+        """Look up labels with a method other than "linear", so that both neighbors are equal."""
         _, position = _of_one_axis(data, name, index, all_labels, request)
         if isinstance(position, slice) or np.asarray(position).dtype == bool:
             position = np.arange(len(axis))[position]
@@ -660,7 +660,7 @@ def _interpolated(
             chunks = (1,) * variable.ndim
         half = (call.memory or _MEMORY) // 2
         blocks = _blocks(variable, axes, dict(zip(variable.dims, chunks, strict=True)), half)
-        # Read with the other half of the memory, unless it is too small for a chunk.
+        # Use half of the memory for reading, unless half of the memory is too small for a chunk.
         if call.memory is not None and half >= 3 * math.prod(chunks) * variable.dtype.itemsize:
             options = replace(options, call=replace(call, memory=half))
     if len(blocks) > 1:
@@ -690,17 +690,17 @@ def _blocks(
     chunks: Mapping[Hashable, int],
     memory: int,
 ) -> list[dict[Hashable, Any]]:
-    """Split a result into blocks, by dimension, so that each block needs at most `memory`.
+    """Split a result into blocks that each need at most `memory` bytes.
 
-    A dimension without labels is split between chunks, so that each chunk is read once. If that is
-    not enough, points are sorted by chunk and split.
+    A dimension without labels is split at chunk borders, so that each chunk is read once. If the
+    blocks are still too large, points are sorted by chunk and split.
     """
     points, kept = _sizes(axes), dict(variable.sizes)
     for dim in axes:
         del kept[dim]
     both = {dim: points.pop(dim) for dim in [*points] if kept.pop(dim, None) is not None}
     count = math.prod([*points.values(), *kept.values(), *both.values()])
-    # The neighbors of all points, and three temporary arrays of a weighted sum.
+    # Count the neighbors of all points, and three temporary arrays for the weighted sum.
     size = count * (variable.dtype.itemsize * 2 ** len(axes) + 3 * max(8, variable.dtype.itemsize))
     cuts: dict[Hashable, list[Any]] = {}
     if size > memory and kept:
@@ -720,7 +720,7 @@ def _blocks(
 def _corners(
     axes: Mapping[Hashable, _Neighbors],
 ) -> tuple[dict[Hashable, xarray.Variable], xarray.Variable]:
-    """Return the positions of the neighbors of points by dimension, and their weights.
+    """Return the neighbors' positions along each dimension, and the neighbors' weights.
 
     In two dimensions, if the upper neighbors have the weights s and t, the four corners have the
     weights ``(1 - s) (1 - t)``, ``(1 - s) t``, ``s (1 - t)`` and ``s t``.
@@ -777,7 +777,7 @@ def missing_labels(
     positions: Any,
     all_labels: Mapping[Hashable, Any],
 ) -> LabelError:
-    """Return the error for the first missing label, with the nearest labels."""
+    """Return the error for the first missing label, which lists the nearest labels."""
     index: Any = cast("PandasIndex", pandas_index(data, name)).index
     bad = np.argwhere(positions < 0)
     at = tuple(int(i) for i in bad[0])
@@ -794,7 +794,7 @@ def missing_labels(
     if isinstance(label, str):
         near = get_close_matches(label, map(str, index), 2)
     else:
-        with suppress(Exception):  # the subtraction of arbitrary objects may raise any error
+        with suppress(Exception):  # subtracting arbitrary objects may raise any error
             near = list(index[abs(index - label).argsort()[:2]])
     why = "not on the axis" if limit is None else f"more than {limit} away from any label"
     more = f"; {len(bad)} of {labels.size} labels are missing" if len(bad) > 1 else ""
@@ -815,7 +815,7 @@ def missing_labels(
 def _numeric_axis(
     request: Request, name: Hashable, index: pd.Index[Any], labels: Array
 ) -> tuple[SortedLabels, Array] | None:
-    """Return the sorted labels of an axis and `labels` as numbers; None for other types."""
+    """Return the sorted labels of an axis and `labels` as numbers, or None for other types."""
     with suppress(NdgatherError):
         period = request.period.get(name)
         return sorted_axis(request.caller, name, index, np.ravel(labels), period, request.axes)
@@ -852,7 +852,7 @@ def _outside(
             far = np.maximum(low - labels[bad], labels[bad] - high).max()
             steps = np.abs(np.diff(index.to_numpy()[[0, 1, -2, -1]]))[[0, 2]]
             is_place = "latitude" not in meanings_of(data[name]) or abs(labels[bad]).max() <= 90
-            # A tolerance of more than two steps would select an unrelated place.
+            # Do not suggest a tolerance of more than two steps, which is probably a mistake.
             if _fit_after_turns(request, data, name, labels[bad]):
                 ways = [f"{request.option('period', CIRCLE, name)} if longitudes go around"]
             elif method == "nearest" and is_place and 0 < far <= 2 * steps.min():
@@ -943,7 +943,7 @@ def _fit_after_turns(request: Request, data: xarray.Dataset, name: Hashable, lab
 
 
 def _in_other_units(data: xarray.Dataset, name: Hashable, labels: Array) -> str:
-    """Return a hint if labels are degrees on an axis of meters, or the reverse."""
+    """Return a hint if labels are in degrees but the axis is in meters, or vice versa."""
     low, high = data[name].values.min(), data[name].values.max()
     present = np.abs(labels[np.isfinite(labels)]) if labels.dtype.kind in "iuf" else np.empty(0)
     in_meters = is_projected(data[name])
@@ -957,7 +957,7 @@ def _in_other_units(data: xarray.Dataset, name: Hashable, labels: Array) -> str:
 
 
 def reproject(data: xarray.Dataset, axis: xarray.DataArray | None) -> str:
-    """Return a hint to reproject points; the units of `axis` are lengths, or degrees if None."""
+    """Return a hint to reproject points to the units of `axis`, or to degrees if None."""
     system = data.encoding.get("crs")
     what = f"the raster is in {system}, " if system else "the grid is in "
     units = "degrees" if axis is None else unit_of_map(axis)
@@ -965,7 +965,7 @@ def reproject(data: xarray.Dataset, axis: xarray.DataArray | None) -> str:
 
 
 def _shown(label: Any) -> str:
-    """Format a label; times are as short as possible."""
+    """Format a label, omitting trailing parts of a time that are zero."""
     text = str(label)
     if not isinstance(label, np.datetime64 | pd.Timestamp) or pd.isna(label):
         return text
@@ -975,7 +975,7 @@ def _shown(label: Any) -> str:
 
 
 def _hint(request: Request, *ways: str) -> str:
-    """Return a hint that lists `ways` and, if the function has it, the option `missing`."""
+    """Return a hint that lists `ways` and, if supported, a value for the option `missing`."""
     word = _LEFT_OUT.get(request.caller)
     what = {"nan": "for NaN", "drop": "to drop them"}
     ways = (*ways, *([f"{request.option('missing', word)} {what[word]}"] if word else []))

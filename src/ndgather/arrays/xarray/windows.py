@@ -1,4 +1,4 @@
-"""Windows of equal shape around labels; coordinates are cut in the same way as values."""
+"""Windows of equal shape around labels, for variables and their coordinates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ndgather.errors import (
 )
 from ndgather.messages import did_you_mean, listed, shown_value, subscript
 
-_POINTS = "window"  # the dimension of labels given as lists or NumPy arrays
+_POINTS = "window"  # the dimension for labels in lists or NumPy arrays
 
 
 def windows(
@@ -88,7 +88,7 @@ def windows(
 def _centers(
     caller: str, data: xarray.Dataset, positions: Mapping[Hashable, Any]
 ) -> tuple[dict[Hashable, xarray.Variable], dict[Hashable, Any]]:
-    """Return the positions of the labels by dimension, and the coordinates of the labels."""
+    """Return the positions of the labels along each dimension, and the labels' coordinates."""
     centers: dict[Hashable, xarray.Variable] = {}
     coords: dict[Hashable, Any] = {}
     lengths: dict[Hashable, int] = {}
@@ -121,7 +121,7 @@ def _centers(
 
 
 def _of_dim(option: Any, names: tuple[Hashable, ...]) -> Any:
-    """Return the value of an option for a dimension, which is found by any of its names."""
+    """Return the value of an option for a dimension that may have several names."""
     if not hasattr(option, "items"):
         return option
     return next((option[name] for name in names if name in option), None)
@@ -182,7 +182,7 @@ def _cut(
     modes: Mapping[Hashable, str],
     options: Options,
 ) -> xarray.Variable:
-    """Return the windows of a variable; mode "fill" fills with NaN."""
+    """Return the windows of a variable, filled with NaN out of bounds in mode "fill"."""
     points = {d: n for center in starts.values() for d, n in center.sizes.items()}
     lead = {d: n for d, n in points.items() if any(d in starts[dim].dims for dim in dims)}
     at = [starts[dim].set_dims(lead).transpose(*lead) for dim in dims]  # type: ignore[no-untyped-call]

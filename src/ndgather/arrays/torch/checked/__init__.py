@@ -1,4 +1,4 @@
-"""Checks of the indices that torch's own operators read, before they read them."""
+"""Index checks that run before torch's own operators."""
 
 from ndgather.arrays.torch.checked.block import check_program as check_program
 from ndgather.arrays.torch.checked.block import checked_indices

@@ -1,4 +1,4 @@
-"""The context manager `checked_indices`, in which torch's operators check their indices."""
+"""The context manager `checked_indices`, which checks the indices of torch's operators."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ from ndgather.errors import AttributeValueError, CallError, IndexOutOfBoundsErro
 
 _FRAMES = torch._C._dynamo.eval_frame
 _LOCK = threading.Lock()
-_MOST_CALLS = 4096  # calls after the first kept flag, until the flags are read
+_MOST_CALLS = 4096  # flags are read at most this many calls after the first flag
 _REFUSALS = (RuntimeError, IndexError, ValueError, TypeError, AttributeError)
-_KINDS = (  # dtypes of values and of indices
+_KINDS = (  # the dtypes of checked values, then of checked indices
     (torch.float64, torch.float32, torch.float16, torch.bfloat16),
     (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8),
 )
 
 
 class _Blocks(threading.local):
-    """The open blocks of a thread, outermost first."""
+    """The open `checked_indices` blocks of a thread, outermost first."""
 
     def __init__(self) -> None:
         self.open: list[checked_indices] = []
@@ -57,13 +57,13 @@ _ALL_BLOCKS: list[checked_indices] = []  # the open blocks of all threads
 
 
 def _find_block() -> checked_indices | None:
-    """Return the innermost block of this thread or, if it has none, the newest of any thread."""
+    """Return the innermost block of this thread, or else the newest block of any thread."""
     blocks = _BLOCKS.open or _ALL_BLOCKS
     return blocks[-1] if blocks else None
 
 
 def _make_kernel(operator: torch._ops.OpOverload | dispatch.SparseOperator) -> dispatch.Kernel:
-    """Return a function that checks a call of an operator and then runs it."""
+    """Return a function that checks the indices of an operator call and runs the operator."""
     schema = operator._schema
     name = operator_name(schema.name)
     rules = FOREIGN.get(schema.name) or OPERATORS.get(name, ())
@@ -99,7 +99,7 @@ def _make_kernel(operator: torch._ops.OpOverload | dispatch.SparseOperator) -> d
 
 
 def _make_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that checks a call of `unravel_index` and then runs it."""
+    """Return a function that checks the indices of `unravel_index` and then calls it."""
 
     def unravel_index(indices: Any, shape: Any) -> Any:
         block, given = _find_block(), {"indices": indices, "shape": shape}
@@ -111,7 +111,7 @@ def _make_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _NeedsParentheses(type):
-    """The metaclass of a block, which raises an error if the class is used without parentheses."""
+    """A metaclass that raises an error if a block is opened without parentheses."""
 
     def __call__(cls, *args: Any, **options: Any) -> Any:
         if args and not options and callable(args[0]):
@@ -124,16 +124,16 @@ class _NeedsParentheses(type):
         raise CallError(f"checked_indices: {what}")
 
     def __exit__(cls, *error: object) -> None:
-        """Do nothing; Python looks this method up before it calls `__enter__`."""
+        """Do nothing. Python requires `__exit__` before it calls `__enter__`."""
 
 
 class checked_indices(ContextDecorator, metaclass=_NeedsParentheses):  # noqa: N801
     """Check the indices of torch's own operators before they run.
 
-    Use it as a context manager, or as a decorator for a function. If an index is out of bounds, the
+    Use the class as a context manager or function decorator. If an index is out of bounds, the
     error names the operator, the argument, the first bad entry, the allowed values, the module and
     the line of the program. ``python -m ndgather checked SCRIPT`` checks a whole program. Threads
-    that start while the block is open are checked until it ends.
+    that start while the block is open are checked until the block ends.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class checked_indices(ContextDecorator, metaclass=_NeedsParentheses):  # noqa: N
         self._process = os.getpid()
         self._compilers: list[Any] = []
         self._calls = 0  # calls since the first flag
-        self._before: list[bool] = []  # whether the kernels were already switched on
+        self._before: list[bool] = []  # whether kernels were already switched on
         self._flags: list[tuple[torch.Tensor, Callable[..., IndexOutOfBoundsError]]] = []
 
     def __call__(self, function: Any) -> Any:
@@ -206,7 +206,7 @@ class checked_indices(ContextDecorator, metaclass=_NeedsParentheses):  # noqa: N
         if isinstance(error[1], BaseException):
             hide_own_frames(error[1])
         if error[1] is None or isinstance(error[1], Exception):
-            # After an error, the device may be lost, and reading the flags fails.
+            # After an error, the device may be lost, so that reading the flags fails.
             with nullcontext() if error[1] is None else suppress(RuntimeError):
                 self.check()
 
@@ -220,9 +220,9 @@ class checked_indices(ContextDecorator, metaclass=_NeedsParentheses):  # noqa: N
                     raise error(count, *found)
 
     def _check(self, operator: str, rules: Any, given: dict[str, Any]) -> tuple[bool, bool]:
-        """Raise an error if a call reads out of bounds.
+        """Raise an error if an index of a call is out of bounds.
 
-        Return whether all indices were checked, and whether `given` has replaced indices.
+        Return whether all indices were checked, and whether indices in `given` were replaced.
         """
         __tracebackhide__ = True  # pytest omits this frame
         kept, error, checked = len(self._flags), None, True
@@ -238,7 +238,7 @@ class checked_indices(ContextDecorator, metaclass=_NeedsParentheses):  # noqa: N
                         if (self._wait or values.is_cpu) and entries.fit():
                             continue
                         error = error or self._find_error(operator, entries, given)
-        except _REFUSALS:  # the call is invalid, and torch will raise its own error
+        except _REFUSALS:  # torch raises its own error for invalid calls
             return False, False
         self._calls += bool(self._flags)
         if error or self._calls >= _MOST_CALLS:
@@ -250,8 +250,8 @@ class checked_indices(ContextDecorator, metaclass=_NeedsParentheses):  # noqa: N
     def _find_error(
         self, operator: str, entries: Entries, given: dict[str, Any]
     ) -> Exception | None:
-        """Return the error; without waiting, replace bad indices, keep a flag and return None."""
-        # A forked process never reads the flags, so it waits.
+        """Return the error, or replace bad indices and store a flag for `check`."""
+        # A forked process must wait, because it never reads the flags.
         waits = self._wait or os.getpid() != self._process or entries.lowest > entries.highest
         name, _, item = entries.argument.rstrip("]").partition("[")
         name = "self" if name == "input" and name not in given else name
@@ -280,7 +280,7 @@ for _method in (checked_indices.__enter__, checked_indices.__exit__):
 
 
 def check_program() -> list[str]:
-    """Open a block until Python exits; return the names of the threads that are not in it."""
+    """Open a block until Python exits, and return the names of threads outside the block."""
     block, here = checked_indices(), threading.current_thread()
     show_error, show_error_of_thread = sys.excepthook, threading.excepthook
     block.__enter__()
@@ -297,7 +297,7 @@ def check_program() -> list[str]:
     sys.excepthook, threading.excepthook = show_program, show_thread
 
     def close() -> None:
-        if threading.current_thread() is here:  # the kernels are switched on per thread
+        if threading.current_thread() is here:  # kernels are switched off per thread
             block.__exit__(None, None, None)
 
     atexit.register(close)

@@ -1,13 +1,13 @@
-"""Kernels that check indices; torch's dispatcher calls them while a block is open.
+"""Kernels that check indices, which torch's dispatcher calls while a block is open.
 
-A `TorchDispatchMode` would see every operator, which costs several microseconds each and changes
-the behavior of some programs. Instead, only the operators in the table `OPERATORS` get a kernel,
-for a dispatch key that torch has for its own C++ tests. A block includes the key in the state of
-its thread. Other operators, and calls when no block is open, are unaffected. Products of sparse
-tensors use the same operators as dense products, which are too frequent to check. So the check is
-put in front of torch's kernels for sparse tensors; it passes the call on if no block is open.
+A `TorchDispatchMode` would intercept every operator, which takes several microseconds per call and
+changes the behavior of some programs. Instead, only the operators in the table `OPERATORS` get a
+kernel, under a dispatch key that torch reserves for its own C++ tests. An open block enables this
+key in its thread. Other operators, and calls outside of blocks, are unaffected. Products of sparse
+and dense tensors use the same operators, but checking dense products would take too long. For
+sparse tensors, the check therefore wraps torch's sparse kernels.
 
-All private names of torch that this needs are in this module. They exist in torch 2.11 to 2.13.
+This module uses private names of torch, which exist in torch 2.11 to 2.13.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from ndgather.arrays.torch.checked.operators import (
     operator_name,
 )
 
-Kernel: TypeAlias = Callable[..., Any]  # called with the keys of the call, then its arguments
-MakeKernel: TypeAlias = Callable[[Any], Kernel]  # called with an operator
+Kernel: TypeAlias = Callable[..., Any]  # called with dispatch keys and the arguments
+MakeKernel: TypeAlias = Callable[[Any], Kernel]  # called with an operator overload
 
 _NAME = "TESTING_ONLY_GenericMode"
 _KEY = torch._C._parse_dispatch_key(_NAME)
 _BELOW = torch._C._dispatch_keyset_full_after(_KEY)
 _OWN = torch._C.DispatchKeySet(_KEY)
-_HIDDEN = _OWN  # the keys that are excluded while checks compute, so that modes do not see them
+_HIDDEN = _OWN  # the dispatch keys that are disabled in checks, to hide the checks from modes
 for _name in (
     *("PreDispatch", "PythonDispatcher", "FuncTorchDynamicLayerFrontMode", "PythonTLSSnapshot"),
     *("FuncTorchDynamicLayerBackMode", "FuncTorchVmapMode", "Functionalize", "Python", "Tracer"),
@@ -59,7 +59,7 @@ def list_overloads(names: Iterable[str]) -> Iterator[torch._ops.OpOverload]:
 def list_operators() -> Iterator[torch._ops.OpOverload]:
     """Yield the overloads in `torch.ops.aten` that are checked."""
     for operator in list_overloads(OPERATORS):
-        # A composite operator is left to its parts, unless it changes indices before they see them.
+        # For a composite operator, check only its parts, unless these receive modified indices.
         name = operator._schema.name.removeprefix("aten::")
         if name.startswith("_") or name in WHOLE or not operator._can_decompose():
             yield operator
@@ -67,14 +67,14 @@ def list_operators() -> Iterator[torch._ops.OpOverload]:
 
 @dataclass(frozen=True)
 class SparseOperator:
-    """An operator with torch's kernel for sparse tensors, which our kernel replaced."""
+    """An operator with torch's original kernel for sparse tensors."""
 
     _schema: Any
     redispatch: Kernel
 
 
 def install_sparse_kernels(library: torch.library.Library, make_kernel: MakeKernel) -> None:
-    """Put a check in front of torch's kernels for sparse tensors."""
+    """Wrap torch's kernels for sparse tensors in kernels that check indices."""
     for operator in list_overloads(SPARSE):
         for key in ("SparseCPU", "SparseCUDA", "SparseCsrCPU", "SparseCsrCUDA"):
             if torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), key):
@@ -85,7 +85,7 @@ def install_sparse_kernels(library: torch.library.Library, make_kernel: MakeKern
 def make_sparse_kernel(
     operator: torch._ops.OpOverload, key: str, make_kernel: MakeKernel
 ) -> Kernel:
-    """Return a kernel that checks calls while its thread is in a block."""
+    """Return a kernel that checks a call if the calling thread is in a block."""
     kernel = torch.library.get_kernel(operator, key).call_boxed
     check_call = make_kernel(SparseOperator(operator._schema, kernel))
 
@@ -97,10 +97,10 @@ def make_sparse_kernel(
 
 
 def replace_unravel_index(make_function: Callable[..., Callable[..., Any]]) -> Callable[[], None]:
-    """Check `torch.unravel_index`, which is not an operator; return a function that undoes this."""
-    # A program may have imported unravel_index, so the internal function that it calls is replaced.
+    """Check calls of `torch.unravel_index`, and return a function that removes the check."""
+    # Replace an internal function, because a program may already have imported unravel_index.
     function = getattr(torch.functional, "_unravel_index", None)
-    if function is None:  # in another version of torch
+    if function is None:  # not in this version of torch
         return lambda: None
     checked = make_function(function)
 
@@ -127,15 +127,15 @@ def install_kernels(make_kernel: MakeKernel) -> None:
         _LIBRARIES[-1].impl(name, kernel, _NAME, with_keyset=True)
     with warnings.catch_warnings(action="ignore"):  # torch warns about overridden kernels
         install_sparse_kernels(library, make_kernel)
-    # Higher-order operators such as torch.cond have a dispatcher in Python, which raises an error
-    # for a key without a kernel or this fallthrough. The operators in their branches are checked.
+    # Higher-order operators such as torch.cond are dispatched in Python, which requires a kernel or
+    # fallthrough for every key. Operators in the branches of torch.cond are checked.
     getattr(torch._ops, "_HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS", []).append(_KEY)
     for each in torch._ops._higher_order_ops.values():
         each.fallthrough(_KEY)
 
 
 def make_foreign_kernel(namespace: Any, name: str, make_kernel: MakeKernel) -> Kernel:
-    """Return a kernel for an operator that may be defined later; the first call looks it up."""
+    """Return a kernel that looks its operator up when it is called for the first time."""
 
     @cache
     def find_kernel() -> Kernel:
@@ -161,21 +161,20 @@ def switch_kernels(on: bool) -> bool:
 
 
 def call_below(operator: Any, keys: Any, args: Any, kwargs: Any) -> Any:
-    """Run an operator; the operators that it calls are checked."""
+    """Run an operator, and check the operators that it calls."""
     return operator.redispatch(keys & _BELOW, *args, **kwargs)
 
 
 def call_checked(operator: Any, keys: Any, args: Any, kwargs: Any) -> Any:
-    """Run an operator whose indices were checked; the operators that it calls are not checked."""
+    """Run an operator without checking the operators that it calls."""
     with torch._C._ExcludeDispatchKeyGuard(_OWN):
         return operator.redispatch(keys & _BELOW, *args, **kwargs)
 
 
 def name_traced_values(arguments: Iterable[Any]) -> None:
-    """Name the arguments of a call in a graph of `torch.jit.trace` as torch itself would.
+    """Name arguments in a graph of `torch.jit.trace` after the program's variables.
 
-    torch uses the names of variables in the calling frame, which here would be a kernel's. This
-    function uses the frame above the kernel instead.
+    Torch would use the variable names of the calling frame, which is the frame of a kernel.
     """
     caller = sys._getframe(2).f_back
     variables = caller.f_locals if caller else {}
@@ -184,18 +183,18 @@ def name_traced_values(arguments: Iterable[Any]) -> None:
         name = names.get(id(each), "self")
         if isinstance(each, torch.Tensor) and name != "self":
             value = torch._C._get_value_trace(each)
-            if value.debugName().isdigit():  # it has no name yet
+            if value.debugName().isdigit():  # torch numbers unnamed values
                 value.setDebugName(name)
 
 
 class HiddenChecks:
-    """A context that hides computations from modes, transforms and tracers of the program."""
+    """A context manager that hides checks from the program's modes, transforms and tracers."""
 
     def __enter__(self) -> None:
         self.functions = torch._C.DisableTorchFunction()
         self.keys = torch._C._ExcludeDispatchKeyGuard(_HIDDEN)
         self.tracing = torch._C._get_tracing_state()
-        if self.tracing is not None:  # it cannot be changed while the tracer's key is excluded
+        if self.tracing is not None:  # set None before the tracer's key is excluded
             torch._C._set_tracing_state(None)
         self.functions.__enter__()
         self.keys.__enter__()
@@ -215,13 +214,13 @@ def is_traced() -> bool:
 
 
 def unwrap_values(values: torch.Tensor) -> torch.Tensor | None:
-    """Return a tensor without the wrappers of `torch.func`, with its batch axes first."""
+    """Return a tensor without `torch.func` wrappers, with its batch axes first."""
     functorch, axes = torch._C._functorch, []
     if type(values).__module__ in ("torch_geometric.edge_index", "torch_geometric.index"):
         values = values.as_tensor()
     while functorch.is_functorch_wrapped_tensor(values):
         if functorch.is_functionaltensor(values):
-            return None  # its values do not exist yet
+            return None  # a functional tensor has no values yet
         if functorch.is_batchedtensor(values):
             axes.append(functorch.maybe_get_bdim(values))
         values = functorch.get_unwrapped(values)

@@ -31,7 +31,7 @@ _RECORDED = re.compile(r'  File "(.*)", line (\d+), in .*\n(?: *(.*)\n)?')
 
 
 class IndexOutOfBoundsRuntimeError(IndexOutOfBoundsError, RuntimeError):
-    """The error for operators that raise RuntimeError in torch, which its handlers also catch."""
+    """An out-of-bounds error that handlers of torch's RuntimeError also catch."""
 
 
 def _is_own(frame: FrameType) -> bool:
@@ -57,7 +57,7 @@ def _is_library(file: str) -> bool:
 
 
 class Caller:
-    """The call stack of an operator; `find_places` reads the source lines, only for an error."""
+    """The call stack of an operator. Source lines are read only if an error is raised."""
 
     def __init__(self) -> None:
         node = torch._C._current_autograd_node()
@@ -69,7 +69,7 @@ class Caller:
             package = frame.f_globals.get("__name__", "").partition(".")[0]
             self.lines.append((code, number, package))
             if code.co_name == "_engine_run_backward":
-                break  # the frames above call backward(), not the operator
+                break  # outer frames belong to the call of backward()
             if code.co_varnames[:1] == ("self",) and not code.co_name.endswith("_call_impl"):
                 owner = frame.f_locals.get("self")
                 if isinstance(owner, torch.nn.Module):
@@ -82,7 +82,7 @@ class Caller:
     def find_places(self) -> tuple[Place, Place]:
         """Return the innermost line outside torch, and the innermost line outside all libraries.
 
-        In a backward pass, these are lines of the forward call if torch recorded them.
+        In a backward pass, return lines of the forward call if torch recorded that call.
         """
         found = _read_places(self.lines)
         if not found:
@@ -116,7 +116,7 @@ def find_path(modules: list[torch.nn.Module]) -> str:
 
 
 def hide_own_frames(error: BaseException) -> None:
-    """Remove the frames of the checks from a traceback, and torch's frames after the program's."""
+    """Remove the frames of the checks and the innermost frames of torch from a traceback."""
     kept = last = error.__traceback__
     trace = kept.tb_next if kept else None
     while kept is not None and trace is not None:
@@ -145,10 +145,10 @@ def describe_argument(entries: Entries) -> tuple[str, int, tuple[int, ...]]:
 
 
 def find_subscript(argument: str, axis: int, subscripts: tuple[bool, ...]) -> tuple[str, int]:
-    """Return the item of ``x[index]`` that holds the indices, and the axis of x that they address.
+    """Return the item of ``x[index]`` that contains the indices, and the indexed axis of x.
 
-    torch removes integers and None from an index before it calls the operator, so the items are
-    parsed from the source line. If that fails, the operator's own names are used.
+    Torch removes integers and None from an index before it calls the operator, so the items are
+    parsed from the source line. If parsing fails, return the arguments unchanged.
     """
     kinds = _read_subscripts()
     places = [place for place, kind in enumerate(kinds) if kind == "tensor"]
@@ -161,7 +161,7 @@ def find_subscript(argument: str, axis: int, subscripts: tuple[bool, ...]) -> tu
 
 
 def _read_subscripts() -> list[str]:
-    """Return the kinds of the items of the subscript that the innermost frame evaluates."""
+    """Return the kind of each item in the subscript that the innermost frame evaluates."""
     frame = next(frame for frame, _ in traceback.walk_stack(None) if not _is_own(frame))
     items = _parse_subscripts(frame.f_code, frame.f_lasti)
     names = frame.f_locals if any(kind == "name" for kind, _ in items) else {}
@@ -174,7 +174,7 @@ def _read_subscripts() -> list[str]:
 
 @lru_cache(maxsize=1024)
 def _parse_subscripts(code: CodeType, instruction: int) -> list[tuple[str, str]]:
-    """Return the kind and name of each item of a subscript; only a variable has a name."""
+    """Return the kind of each item in a subscript, and its name if the item is a variable."""
     positions = next(islice(code.co_positions(), instruction // 2, None))
     first, last, start, end = positions
     if first is None or last is None or start is None or end is None:

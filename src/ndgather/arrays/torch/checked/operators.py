@@ -30,11 +30,11 @@ _DECORATION = re.compile(
     r"^_(?:unsafe_)?|_forward_only|_forward|_impl|_with_dims_and_tensors|_unsafe$"
 )
 _SPARSE_NAMES = ("self", "mat", "mat1", "mat2", "other", "mask", "A")  # arguments
-Rule: TypeAlias = Callable[[Get], Found]  # yields the positions in the arguments of a call
+Rule: TypeAlias = Callable[[Get], Found]  # yields the positions in a call's arguments
 
 
 def find_subscripts(get: Get) -> Found:
-    """Find the positions of ``self[indices]``; a mask covers as many axes as it has."""
+    """Find the positions in ``self[indices]``; a mask of rank n indexes n axes."""
     shape, axis = get("self").shape, 0
     given = tuple(values is not None for values in get("indices"))
     for number, values in enumerate(get("indices")):
@@ -45,7 +45,7 @@ def find_subscripts(get: Get) -> Found:
 
 
 def find_group_ends(get: Get) -> Found:
-    """Find the ends of the groups along the grouped axis of a grouped matrix product."""
+    """Find the group ends in a grouped matrix product."""
     left, right = get("self").dim(), get("mat2").dim()
     axis, of = (-1, "mat2") if left == 3 else (-2 if right == 3 else -1, "self")
     return IndexRule("offs", axis, of, end=1)(get)
@@ -62,14 +62,14 @@ def find_labels(get: Get) -> Found:
 
 
 def find_coordinates(get: Get, of: str = "the result") -> Found:
-    """Find the indices of a COO tensor, which has a row for each sparse axis."""
+    """Find the indices of a COO tensor, which have a row for each sparse axis."""
     for axis, (row, size) in enumerate(zip(get("indices"), get("size"), strict=False)):
         yield Entries("indices", row, axis, of, size, before=(axis,))
 
 
 def find_compressed_indices(get: Get, of: str = "result") -> Found:
     layout, plain = get("layout"), get("plain_indices")
-    if plain.numel() == 0:  # torch creates it with uninitialized memory and fills it later
+    if plain.numel() == 0:  # torch initializes compressed indices later in this case
         return
     by_rows = layout in (torch.sparse_csr, torch.sparse_bsr)
     first, second = ("crow", "col") if by_rows else ("ccol", "row")
@@ -104,7 +104,7 @@ def find_sparse_tensors(get: Get, names: tuple[str, ...] = _SPARSE_NAMES) -> Fou
 
 
 def find_pooled_indices(axes: int) -> Rule:
-    """Return the rule for the indices of a maximum in the flattened last axes of the input."""
+    """Return the rule for max-pooling indices, which address the input's flattened last axes."""
 
     def find(get: Get) -> Found:
         size, of = math.prod(get("self").shape[-axes:]), f"input.flatten(-{axes})"
@@ -114,7 +114,7 @@ def find_pooled_indices(axes: int) -> Rule:
 
 
 def find_probabilities(get: Get) -> Found:
-    """Find the probabilities of `bernoulli`: `p` if it is given, otherwise the input."""
+    """Find the probabilities of `bernoulli`, which are `p` if given, otherwise the input."""
     yield from (_PROBABILITIES if get("p") is None else ValueRule("p", *_PROBABILITY))(get)
 
 
@@ -141,13 +141,13 @@ def find_flat_positions(get: Get) -> Found:
 
 
 def find_packed_rows(get: Get) -> Found:
-    """Find the rows of a packed embedding, which must be unpacked to learn its size."""
+    """Find the rows of a packed embedding, whose size is known only after unpacking."""
     size = torch.ops.quantized.embedding_bag_unpack(get("weight")).shape[0]
     yield Entries("indices", get("indices"), 0, "weight", size)
 
 
 def find_boxes(get: Get) -> Found:
-    """Find the image numbers, which are the first column of the boxes and are floats."""
+    """Find the image indices, which are floats in the first column of the boxes."""
     boxes, size = get("rois"), get("input").shape[0]
     numbers = boxes.detach()[:, :1]
     wrong = ~((numbers > -1) & (numbers < size))  # NaN is wrong
@@ -239,7 +239,7 @@ OPERATORS: dict[str, tuple[Rule, ...]] = {
     "searchsorted": (IndexRule("sorter", -1, "sorted_sequence"),),
     "segment_reduce": _SEGMENTS,
     "segment_reduce_backward": _SEGMENTS,
-    # Pivots, which count from 1.
+    # Pivots, which start at 1.
     "linalg_lu_solve": (IndexRule("pivots", -2, "LU", lowest=1, end=1),),
     "lu_unpack": (IndexRule("LU_pivots", -2, "LU_data", lowest=1, end=1),),
     # Packed sequences.
@@ -248,14 +248,14 @@ OPERATORS: dict[str, tuple[Rule, ...]] = {
         IndexRule("batch_sizes", 0, "data", end=1),
         SumRule("batch_sizes", 0, "data"),
     ),
-    # Groups of a product of matrices.
+    # Grouped matrix products.
     "grouped_mm": (find_group_ends,),
     "scaled_grouped_mm": (find_group_ends,),
     "scaled_grouped_mm_v2": (find_group_ends,),
     # Sparse tensors.
     "sparse_compressed_tensor": (find_compressed_indices,),
     "sparse_coo_tensor": (find_coordinates,),
-    # Values that a GPU asserts.
+    # Values that GPU kernels check with assertions.
     "bernoulli": (find_probabilities,),
     "binary_cross_entropy": (_PROBABILITIES, ValueRule("target", *_PROBABILITY)),
     "binary_cross_entropy_backward": (_PROBABILITIES,),
@@ -264,27 +264,27 @@ OPERATORS: dict[str, tuple[Rule, ...]] = {
     "poisson": (ValueRule("self", "is not a rate", math.inf, "0 or more"),),
 }
 
-# Operators that read the indices of sparse tensors. They are checked below autograd, where torch
-# has separate kernels for sparse tensors, so that calls with dense tensors have no overhead.
+# Operators that read the indices of sparse tensors. Checks run below autograd, where torch has
+# separate kernels for sparse tensors, so that calls with dense tensors have no overhead.
 SPARSE = (
     # Products.
     *("addmm", "addmv", "bmm", "hspmm", "mm", "mv", "sparse_sampled_addmm"),
     *("sparse_mm_reduce", "sparse_sparse_matmul", "sspaddmm", "triangular_solve"),
     # Reductions.
     *("sum", "sparse_sum", "sparse_softmax", "sparse_log_softmax"),
-    # Other layouts, and other indices.
+    # Conversions and masks.
     *("coalesce", "sparse_mask", "to_dense", "to_sparse", "to_sparse_bsc", "to_sparse_bsr"),
     *("to_sparse_csc", "to_sparse_csr"),
 )
 
 # Operators of other libraries, which may be imported later.
 FOREIGN: dict[str, tuple[Rule, ...]] = {
-    # For an image number that is out of bounds, torchvision reads the memory of other tensors.
+    # If an image index is out of bounds, torchvision reads the memory of other tensors.
     "torchvision::ps_roi_align": (find_boxes,),
     "torchvision::ps_roi_pool": (find_boxes,),
     "torchvision::roi_align": (find_boxes,),
     "torchvision::roi_pool": (find_boxes,),
-    # Quantized embeddings. Their first bag may start after the first index.
+    # Quantized embeddings, whose first offset may be greater than 0.
     "quantized::embedding_4bit": (),
     "quantized::embedding_bag_2bit_rowwise_offsets": (_ROWS, _BAGS),
     "quantized::embedding_bag_4bit": (_BAGS,),
@@ -294,7 +294,7 @@ FOREIGN: dict[str, tuple[Rule, ...]] = {
     "quantized::embedding_byte": (),
 }
 
-# Operators with bounds that are costly to compute; they are checked only after torch raises.
+# Operators whose bounds are costly to compute. Check indices only after torch raises an error.
 REFUSED: dict[str, tuple[Rule, ...]] = dict.fromkeys(
     (f"quantized::embedding_{kind}" for kind in ("4bit", "bag_4bit", "bag_byte", "byte")),
     (find_packed_rows,),
@@ -307,8 +307,8 @@ RAISE_INDEX_ERROR = (
     *("index", "index_copy", "index_fill", "index_put", "index_reduce"),
 )
 
-# Composite operators whose parts do not see the original indices. For example, take_along_dim
-# reduces its indices modulo the size.
+# Composite operators that modify indices before they call other operators. For example,
+# take_along_dim reduces its indices modulo the axis size.
 WHOLE = ("one_hot", "take_along_dim")
 
 

@@ -11,18 +11,18 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 
 MASKS = (torch.bool, torch.uint8)  # a subscript of these dtypes is a mask
-_LISTED = 4096  # fewer entries than this are checked faster as a list than with operators
-Get: TypeAlias = Callable[[str], Any]  # returns an argument of a call by its name
+_LISTED = 4096  # shorter arrays are checked faster as lists
+Get: TypeAlias = Callable[[str], Any]  # returns the argument with a given name
 
 
 class Entries(NamedTuple):
-    """Positions, or other values, in an argument of a call, with their bounds."""
+    """Positions or other values in an argument of a call, and their bounds."""
 
     argument: str
     values: torch.Tensor
     axis: int
     of: str
-    size: int | None  # None: there is no highest position
+    size: int | None  # None if positions have no upper bound
     lowest: int = 0
     end: int = 0  # the highest allowed position is size - 1 + end
     passed: int | torch.Tensor | None = None  # an ignored value, or flags of ignored values
@@ -41,7 +41,7 @@ class Entries(NamedTuple):
 
     @property
     def kind(self) -> torch.dtype:
-        """The dtype for comparing values with bounds."""
+        """The dtype in which values are compared with their bounds."""
         return torch.float64 if self.values.is_floating_point() else torch.int64
 
     def outside(self) -> torch.Tensor:
@@ -70,7 +70,7 @@ class Entries(NamedTuple):
         return self.passed is not None and not self.outside().any().item()
 
     def first(self) -> torch.Tensor:
-        """Return the count of out-of-bounds values, and the flat index and value of the first."""
+        """Return the count, the first flat index and the first value of out-of-bounds values."""
         bad = self.outside().flatten()
         first = bad.byte().argmax().reshape(1)
         return torch.cat([bad.sum().reshape(1), first, self.values.to(self.kind).take(first)])
@@ -87,11 +87,11 @@ class IndexRule:
     axis: int | str | None  # a number, the name of a parameter, or None for the flattened tensor
     of: str
     lowest: int = 0
-    end: int = 0  # added to the highest position
+    end: int = 0  # added to the highest allowed position
     from_end: bool = False  # whether negative positions count from the end
-    size: str = ""  # the parameter with the size of the axis; its value -1 means unlimited
-    unlimited: bool = False  # whether there is no highest position
-    passed: str = ""  # the parameter with a value that is ignored
+    size: str = ""  # the parameter that specifies the axis size, or -1 for unlimited
+    unlimited: bool = False  # whether positions have no upper bound
+    passed: str = ""  # the parameter that specifies an ignored value
 
     def __call__(self, get: Get) -> Found:
         name, of = (each.replace("self", "input") for each in (self.argument, self.of))
@@ -135,10 +135,10 @@ class ValueRule:
 
 @dataclass(frozen=True)
 class OrderRule:
-    """A rule for the offsets of parts of another argument, which must start at 0 and ascend."""
+    """A rule for offsets into another argument, which must be ascending and start at 0."""
 
     bounds: IndexRule
-    is_whole: bool = False  # whether the last start must be the length of the other argument
+    is_whole: bool = False  # whether the last offset must be the length of the other argument
 
     def __call__(self, get: Get) -> Found:
         for entries in self.bounds(get):
@@ -160,12 +160,12 @@ class OrderRule:
 
 @dataclass(frozen=True)
 class SumRule:
-    """A rule for lengths of parts, whose sum must be the size of an axis of another argument."""
+    """A rule for lengths whose sum must equal the size of an axis of another argument."""
 
     argument: str
     axis: int | str
     of: str
-    size: str = ""  # the parameter with the expected sum, if there is one
+    size: str = ""  # the parameter that specifies the expected sum, if any
 
     def __call__(self, get: Get) -> Found:
         lengths, total = get(self.argument), get(self.size)

@@ -1,4 +1,4 @@
-"""Changes that a block makes to its process: threads, compiled functions, `unravel_index`."""
+"""Process-wide changes of a block, which affect threads and compiled functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ndgather.arrays.torch.checked import dispatch
 from ndgather.arrays.torch.checked.startup.after_import import AfterImport
 
 _LOCK = threading.Lock()
-_CHANGES: list[ExitStack] = []  # one per open block; only the first has callbacks
+_CHANGES: list[ExitStack] = []  # an entry per open block; only the first entry has callbacks
 
 
 def change_process(
@@ -35,7 +35,7 @@ def change_process(
 
 
 def restore_process() -> None:
-    """Undo `change_process`, if no other block is open."""
+    """Undo `change_process` unless another block is open."""
     with _LOCK:
         _CHANGES.pop().close()
 
@@ -43,9 +43,8 @@ def restore_process() -> None:
 def _watch_threads(changes: ExitStack, enter_thread: Callable[[], object]) -> None:
     """Call a function in each new thread before it runs, regardless of its class and target.
 
-    Python calls a profile function in each thread that `threading` starts. This function uninstalls
-    itself at its first event, so that the thread runs at full speed and its tracebacks have none of
-    our frames.
+    `threading` installs a profile function in each thread that it starts. The profile function
+    uninstalls itself at its first event, so that the thread runs at full speed.
     """
     before = threading.getprofile()
 
@@ -72,5 +71,5 @@ def _run_eagerly(changes: ExitStack) -> None:
 
     if "torch._dynamo" in sys.modules:
         run_eagerly()
-    else:  # importing the compiler takes a second and 80 MiB, so wait until the program does
+    else:  # importing the compiler takes a second, so wait until the program imports it
         changes.callback(AfterImport("torch._dynamo", run_eagerly).stop)

@@ -1,1 +1,1 @@
-"""The folder that ``ndgather checked`` adds to `PYTHONPATH` of the program."""
+"""The folder that ``ndgather checked`` adds to the program's `PYTHONPATH`."""

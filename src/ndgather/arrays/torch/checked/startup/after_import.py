@@ -1,4 +1,4 @@
-"""A finder that calls a function after an import; like the hook, it imports very little."""
+"""A finder that calls a function after an import. The module itself imports only `sys`."""
 
 import sys
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 class AfterImport:
     """A finder in `sys.meta_path` that calls a function after a module has been imported.
 
-    The hook opens its block after the program has imported torch, because the program may first set
-    variables that torch reads during its import, such as OMP_NUM_THREADS.
+    The start-up hook opens its block after the program has imported torch, because the program may
+    first set environment variables that torch reads when it is imported, such as OMP_NUM_THREADS.
     """
 
     def __init__(self, name: str, function: "Any") -> None:
@@ -19,7 +19,7 @@ class AfterImport:
         sys.meta_path.insert(0, self)
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
-        """Return the spec that another finder finds; its loader then calls the function."""
+        """Return the spec of another finder, with a loader that calls the function afterwards."""
         if name != self._name:
             return None
         others = [finder.find_spec for finder in sys.meta_path if finder is not self]
@@ -41,7 +41,7 @@ class AfterImport:
         loader.exec_module = exec_module
 
     def stop(self) -> bool:
-        """Stop watching imports; return whether the module had not been imported yet."""
+        """Stop watching imports; return whether the finder was still waiting for the module."""
         watched = self in sys.meta_path
         if watched:
             sys.meta_path.remove(self)

@@ -1,14 +1,14 @@
 """The start-up hook of ``ndgather checked``, for a program and its child processes.
 
-Python imports a module with this name when it starts, and finds this file through `PYTHONPATH`.
-coverage.py uses a ``.pth`` file in site-packages instead, which would run in every program of the
-environment and would have to be installed.
+Python imports a module with this name when it starts, and finds this file through `PYTHONPATH`. A
+``.pth`` file in site-packages, as in coverage.py, would have to be installed and would run in every
+program of the environment.
 
 The hook also runs in programs without torch and in other versions of Python, so it uses only old
 syntax and modules that Python itself has already imported.
 """
 
-# pathlib is not among the modules that Python has already imported.
+# Python itself does not import pathlib when it starts.
 # ruff: noqa: PTH100, PTH119, PTH120
 
 import os
@@ -76,7 +76,7 @@ def import_hidden() -> None:
 
 
 sys.path[:] = [folder for folder in sys.path if folder != _FOLDER]
-del sys.modules["after_import"]  # a program may have a module with this name
+del sys.modules["after_import"]  # a program may import its own module after_import
 AfterImport("torch", open_block)
 sys.addaudithook(watch_children)
 import_hidden()
