@@ -21,7 +21,7 @@ _PROTOBUF = "TensorProto (.pb)"
 
 
 def check_regular(path: Path) -> None:
-    """Raise FileError unless a path is a regular file, because reading a pipe may not end."""
+    """Raise FileError unless a path is a regular file, because reading a pipe may never end."""
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
@@ -71,7 +71,7 @@ def read_archive(path: Path) -> dict[str, Array]:
 
 @contextmanager
 def _reading(path: Path, kind: str) -> Iterator[None]:
-    """Return a context manager that converts exceptions of a reading library to FileError."""
+    """Return a context manager that converts exceptions while reading a file to FileError."""
     check_regular(path)
     try:
         yield
@@ -125,7 +125,7 @@ def replace_file(*files: tuple[Path, Callable[[Path], object]]) -> None:
                 write_to(part)
                 with part.open("rb+") as file:
                     os.fsync(file.fileno())  # Flush the data to disk before the file is renamed.
-            except NdgatherError:  # `write_to` may also read other files.
+            except NdgatherError:  # `write_to` raises this error if it cannot read a source file.
                 raise
             except OSError as error:
                 raise messages.unwritable(path, error) from error

@@ -26,7 +26,7 @@ def unique(name: str, taken: set[str]) -> str:
     while candidate in taken:
         low, high = high, 2 * high
         candidate = f"{name}_{high}"
-    while high - low > 1:  # a binary search, because the suffixes in use are consecutive
+    while high - low > 1:  # Binary search works because the suffixes in use are consecutive.
         middle = (low + high) // 2
         if f"{name}_{middle}" in taken:
             low = middle
@@ -64,7 +64,7 @@ def infer_call(
         if function.row.definition is None and Role.INDICES.value in constants:
             check_known_indices(function.row, inference, constants[Role.INDICES.value])
         return inference
-    # The call is repeated with the actual constants so that errors can quote their values.
+    # Repeat inference with the actual constants so that an error can quote their values.
     return function.infer(*types, constants=constants, **attributes)
 
 
@@ -175,10 +175,10 @@ def port_dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 def fit_inputs(ports: Sequence[Port], inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """Return `inputs` with the dtypes of the model; raise an error if a dtype or shape is wrong.
+    """Convert `inputs` to the dtypes of the model, or raise an error if a dtype or shape is wrong.
 
-    Only the representation changes: arrays are converted to native byte order, fixed-width strings
-    are converted to Python strings, and raw bytes from a ``.npy`` file are viewed as bfloat16 etc.
+    Values do not change. Arrays are converted to native byte order, fixed-width strings to Python
+    strings, and raw bytes to types like bfloat16, which ``.npy`` files store as raw bytes.
     """
     known = {port.name: port for port in ports}
     for name in inputs:

@@ -197,7 +197,7 @@ def _text(finding: Finding) -> str:
 
 
 def summary(findings: Iterable[Finding]) -> str:
-    """Return a line that counts the findings of each severity and explains the severity."""
+    """Return a one-line summary with the number of findings and the meaning of each severity."""
     counts = Counter(finding.severity for finding in findings)
     texts = (f"{counts[x]} {x.value} ({_MEANINGS[x]})" for x in Severity if counts[x])
     return "; ".join(texts) or "nothing found"
@@ -253,13 +253,13 @@ class KnownCall:
 
     @property
     def depth(self) -> Dim:
-        """The length of the index tuples, or None if it is unknown."""
+        """The length of the index tuples, if known."""
         dims = self.inferred[Role.INDICES].dims
         return dims[-1] if dims else None
 
     @property
     def axis(self) -> int | None:
-        """The indexed axis as a non-negative number, or None if it is unknown."""
+        """The indexed axis as a non-negative number, if known."""
         dims = self.inferred[Role.DATA].dims
         if "axis" not in self.attributes and Role.AXIS in self.inferred:
             return None
@@ -269,7 +269,7 @@ class KnownCall:
         return axis if axis >= 0 else axis + len(dims) if dims else None
 
     def indexed_axes(self, depth: Dim) -> range | None:
-        """Return the indexed axes of data, where index tuples have the length `depth`."""
+        """Return the indexed axes of data for index tuples of length `depth`."""
         if self.row.kind.tuples:
             first = self.batch_dims
             return range(first, first + depth) if isinstance(depth, int) else None
@@ -367,7 +367,7 @@ def _duplicates(call: KnownCall) -> str | None:
 
 
 def _repeated(call: KnownCall) -> str | None:
-    """Describe a position of data that several indices address, or return None."""
+    """Describe a position of data that several indices address."""
     indices, data = call.indices, call.inferred[Role.DATA].dims
     axes = call.indexed_axes(0 if indices is None or not indices.ndim else indices.shape[-1])
     if indices is None or data is None or axes is None:
@@ -391,11 +391,11 @@ def _repeated(call: KnownCall) -> str | None:
     return f"position {position} of data has duplicate indices"
 
 
-_FEW_UPDATES = 4096  # Runtimes use a single thread for at most this many elements of updates.
+_FEW_UPDATES = 4096  # the number of elements up to which runtimes use a single thread
 
 
 def _repeated_updates(call: KnownCall) -> str | None:
-    """Describe duplicate indices of a reduction, or return None if `updates` is small."""
+    """Describe duplicate indices of a call with a reduction and many updates."""
     sizes = call.inferred[Role.UPDATES].numbers if Role.UPDATES in call.inferred else None
     few = sizes is not None and math.prod(sizes) <= _FEW_UPDATES
     if call.reduction == "none" or few:
@@ -486,7 +486,7 @@ _DETAIL = ": "  # the separator between the reason for a note and the behavior o
 def runtime_notes(call: KnownCall) -> Iterator[tuple[RuntimeNote, str]]:
     """Yield each note that applies to a call, together with the reason.
 
-    Notes about errors apply only to calls that always fail. All other notes apply to other calls.
+    Notes about errors apply only to calls that always fail, and other notes only to other calls.
     """
     for note in RUNTIME_NOTES:
         of_this_kind = call.row.name in note.operators

@@ -1,7 +1,6 @@
 """Run, check and convert ONNX models and infer their types.
 
-ndgather runs the gather and scatter nodes and infers their types. The `onnx` package does the same
-for all other nodes.
+ndgather handles gather and scatter nodes, and the `onnx` package handles all other nodes.
 """
 
 from __future__ import annotations

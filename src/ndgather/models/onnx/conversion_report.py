@@ -50,7 +50,7 @@ class RewrittenNode:
 
     @property
     def stays(self) -> bool:
-        """True if the target does not support the node, but no rule can rewrite it."""
+        """True if the target does not support the node and no rule can rewrite it."""
         return bool(self.why) and not self.became
 
 

@@ -175,7 +175,7 @@ def conversion(
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """The arguments of a conversion. `caller` is the function that errors name."""
+    """The arguments of a conversion. Error messages start with `caller`."""
 
     caller: str
     opset: int | None
@@ -230,13 +230,13 @@ def _passes(model: ModelProto, target: Target | None, options: _Options) -> Sequ
     """Return the passes of a conversion in the order in which they run.
 
     Gathers and scatters that an older opset does not support are rewritten before all nodes are
-    converted to this opset. The nodes are rewritten for the target in the last step.
+    converted to this opset. Rewriting for the target follows in the new opset.
     """
     versions = opsets(model.opset_import)
     source = versions.get(DEFAULT_DOMAIN, NEWEST_OPSET)
     opset = source if options.opset is None else options.opset
     passes: list[Pass] = []
-    if opset <= source:  # If the opset is newer, invalid nodes may become valid.
+    if opset <= source:  # A newer opset may make invalid nodes valid.
         passes.append(check_nodes)
     older = opset_target(opset, model) if opset < source else None
     if older is not None:
@@ -263,7 +263,7 @@ def _passes(model: ModelProto, target: Target | None, options: _Options) -> Sequ
 
 
 def _target_passes(rewrite: RewriteGathers) -> Sequence[Pass]:
-    """Return the passes for a target. Folding runs first so that fewer nodes are rewritten."""
+    """Return the passes for a target. Constant folding leaves fewer nodes to rewrite."""
     return partial(fold_known_sizes, target=rewrite.target), rewrite, drop_unread_nodes
 
 

@@ -127,7 +127,7 @@ class Model(HasPorts):
         )
 
 
-# The number of executed nodes, including nodes in subgraphs. The key is True for nodes in ndgather.
+# The number of nodes that ran in ndgather (True) and elsewhere (False), including subgraphs.
 _COUNTS: ContextVar[Counter[bool]] = ContextVar("counts")
 
 
@@ -143,7 +143,7 @@ class Evaluator(ReferenceEvaluator):
             return super()._load_impl(node, *types, **options)
         except (NotImplementedError, RuntimeContextError) as error:
             if isinstance(error, RuntimeContextError) and not types:
-                raise  # After this error, the evaluator calls `_load_impl` with the input types.
+                raise  # The evaluator then calls `_load_impl` again with the input types.
             why = f"the reference evaluator does not support {one_line(node.op_type)}"
             if row_domain(node.domain) != DEFAULT_DOMAIN:
                 why = f"{why} of {one_line(node.domain)}"
@@ -152,7 +152,7 @@ class Evaluator(ReferenceEvaluator):
 
 
 class _NamedNode:
-    """A wrapper of an evaluator node that adds the name of the node to errors."""
+    """A wrapper around an evaluator node that adds the name of the node to errors."""
 
     def __init__(self, node: OpRun) -> None:
         self.node = node
@@ -165,7 +165,7 @@ class _NamedNode:
             outputs: tuple[object, ...] = self.node.run(*inputs, **options)  # type: ignore[no-untyped-call]
         except Exception as error:
             cause: BaseException | None = error
-            if isinstance(error, TypeError):  # The evaluator wraps a TypeError in another one.
+            if isinstance(error, TypeError):  # The evaluator wraps a TypeError in a new TypeError.
                 cause = error.__cause__ or error
             assert isinstance(cause, Exception)
             raise named_by(cause, self.node.onnx_node) from cause

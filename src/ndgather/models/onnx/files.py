@@ -47,7 +47,7 @@ IN_MEMORY = "model"
 
 
 def open_model(model: Source, caller: str) -> tuple[ModelProto, str | None]:
-    """Return a model and the folder of its external tensors, or None if the folder is unknown.
+    """Return a model and the folder of its external tensors, if known.
 
     `caller` is the public function that error messages name.
     """
@@ -125,10 +125,9 @@ LARGEST_SPARSE = 2**20
 def with_dense_tensors(
     model: ModelProto, folder: str | None, *, copies: bool = False
 ) -> ModelProto:
-    """Convert all but the largest sparse tensors to dense tensors, because onnx infers wrong types.
+    """Convert small sparse tensors to dense tensors, for which onnx infers correct types.
 
-    The metadata of a dense tensor contains the original so that `restore_sparse_tensors` can
-    restore the sparse tensor.
+    Each dense tensor contains the original in its metadata, which `restore_sparse_tensors` reads.
     """
     found = list(sparse_tensors(model))
     if copies and found:
@@ -155,7 +154,7 @@ _SPARSE = "ndgather.sparse"
 def restore_sparse_tensors(model: ModelProto) -> ModelProto:
     """Restore the tensors that were sparse in the file, unless a pass has changed them.
 
-    Tensors stay dense before IR version 6, and in Constant nodes before opset 11.
+    Tensors stay dense in models before IR version 6 and in Constant nodes before opset 11.
     """
     opset = next((item.version for item in model.opset_import if not item.domain), 0)
     for message in list(messages_in(model, onnx.GraphProto, onnx.NodeProto)):
@@ -183,7 +182,7 @@ def _original(tensor: TensorProto) -> onnx.SparseTensorProto | None:
 
 
 def sparse_tensors(model: ModelProto) -> Iterator[tuple[str, onnx.SparseTensorProto, Any]]:
-    """Yield the name of each sparse tensor, the tensor, and the graph or attribute with it."""
+    """Yield each sparse tensor, with its name and the graph or attribute that contains it."""
     for body in bodies_in(model):
         if isinstance(body, onnx.GraphProto):
             yield from ((item.values.name, item, body) for item in body.sparse_initializer)
@@ -276,7 +275,7 @@ def bodies_in(model: ModelProto) -> Iterator[onnx.GraphProto | onnx.FunctionProt
 
 
 def messages_in(message: Any, *wanted: Any) -> Iterator[Any]:
-    """Yield a protobuf message and its nested messages, or only those of the types `wanted`."""
+    """Yield a protobuf message and its nested messages, or only messages of types in `wanted`."""
     waiting = [message]
     while waiting:
         message = waiting.pop()
@@ -305,7 +304,7 @@ def _fields_leading_to(kind: Any, wanted: tuple[Any, ...]) -> list[tuple[str, bo
 
 
 def _kinds_in(kind: Any, names: set[str]) -> set[str]:
-    """Add the name of each message type that `kind` can contain to `names`, and return `names`."""
+    """Extend `names` with the names of all message types that `kind` can contain."""
     for inner in (field.message_type for field in kind.fields):
         if inner is not None and inner.full_name not in names:
             names.add(inner.full_name)
@@ -381,7 +380,7 @@ def external_tensors(model: ModelProto) -> Iterator[TensorProto]:
 
 
 def check_self_contained(model: ModelProto) -> None:
-    """Raise FileError if a model in memory has external tensors, whose folder is unknown."""
+    """Raise FileError if a model in memory has external tensors, because no folder is given."""
     for tensor in external_tensors(model):
         raise messages.tensor_elsewhere(tensor.name)
 
@@ -495,7 +494,7 @@ def _element_bits(data_type: int) -> int | None:
 
 
 def map_tensor(tensor: TensorProto, folder: FilePath) -> Array | None:
-    """Return a memory-mapped external tensor, or None if its elements cannot be mapped."""
+    """Return an external tensor as a memory map, or None if it cannot be mapped."""
     path, offset, _ = check_tensor(tensor, folder)
     bits, shape = _element_bits(tensor.data_type), tuple(tensor.dims)
     if bits is None or bits % 8 or 0 in shape:
@@ -514,7 +513,7 @@ def make_external(tensor: TensorProto, location: str, offset: int, length: int) 
 
 # Large models. onnx supports models of at most 2 GiB.
 
-LARGE = 1 << 20  # the size, in bytes, from which type inference ignores the values of a tensor
+LARGE = 1 << 20  # Type inference ignores the values of tensors with at least this many bytes.
 _VALUES = frozenset(
     {"raw_data", "float_data", "int32_data", "int64_data", "uint64_data", "double_data"}
     | {"string_data"}
@@ -566,10 +565,7 @@ _REPEATED = frozenset({"node", "initializer", "attribute"})
 
 
 def _mapped(path: Path) -> tuple[ModelProto | None, bool]:
-    """Return a mapped model and whether it may have external tensors.
-
-    The model is None if the file cannot be mapped.
-    """
+    """Return a mapped model or None, and whether the model may have external tensors."""
     check_regular(path)
     status = path.stat()
     ordinary = status.st_nlink == 1 and not path.is_symlink() and path.name.isprintable()
@@ -657,7 +653,7 @@ def _fields(content: mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int
 
 
 def _varint(content: mmap.mmap, start: int) -> tuple[int, int]:
-    """Return a variable-length integer of protobuf and the offset after it."""
+    """Return a protobuf varint and the offset of the byte after it."""
     number = 0
     for count in range(10):
         byte = content[start + count]
@@ -676,7 +672,7 @@ _CHUNK = 1 << 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInFolder:
-    """A model and the folder of its external tensors, which is None if unknown."""
+    """A model and the folder of its external tensors, if known."""
 
     model: ModelProto
     folder: str | None = None

@@ -73,7 +73,7 @@ def checked_sizes(caller: str, sizes: object) -> dict[str, int]:
 
 
 def open_sizes(ports: Iterable[Port]) -> dict[tuple[str, int], str]:
-    """Return a mapping from (input name, axis) to the name of the dynamic size."""
+    """Return a mapping from (input name, axis) to the name of a dynamic size."""
     return {
         (port.name, axis): f"{port.name}[{axis}]" if size == "?" else size
         for port in ports
@@ -158,9 +158,8 @@ def _key(item: NodeProto | FunctionProto) -> _Key:
 def without_functions(model: ModelProto) -> ModelProto:
     """Return a copy of `model` with its functions inlined.
 
-    onnx inlines a function only if it imports the same opset as the model. Therefore each function
-    is changed to import the opset of the model, unless the two opsets define an operator
-    differently.
+    onnx inlines a function only if it imports the same opset as the model. Therefore functions are
+    changed to import the opset of the model, unless the version of an operator would change.
     """
     if not model.functions:
         return deepcopy(model)
@@ -180,7 +179,7 @@ def opset_of(item: ModelProto | FunctionProto) -> int:
 
 
 def changed_operator(function: FunctionProto, model: ModelProto) -> str:
-    """Return an operator with different versions in a function and the model, if any."""
+    """Return an operator whose version would change if a function imported the model's opset."""
     for node in nodes_in(function):
         versions = (_version(node.op_type, opset_of(item)) for item in (function, model))
         if row_domain(node.domain) == DEFAULT_DOMAIN and len({*versions}) > 1:
@@ -201,8 +200,8 @@ def _version(op_type: str, opset: int) -> int:
 def infer(model: Source, *, sizes: Mapping[str, int] | None = None) -> ModelProto:
     """Infer the types of all values of a model.
 
-    The types of gather and scatter nodes are inferred by `ndgather.operator(...).infer`, and the
-    types of all other nodes by `onnx.shape_inference`, until no new types are found. Inference
+    `ndgather.operator(...).infer` handles gather and scatter nodes, and `onnx.shape_inference`
+    handles all other nodes. Both are applied repeatedly until no new types are found. Inference
     fills in unknown dtypes and sizes, but does not change declared types and named sizes.
 
     Parameters
@@ -295,7 +294,7 @@ class PlacedNode:
 class InferredGraph:
     """An iterable over the nodes of a graph that is being rewritten, with their inferred types.
 
-    When the iteration ends, each node in the graph is replaced with the nodes that replace it.
+    At the end of the iteration, the graph is updated with the replacements of all nodes.
     """
 
     def __init__(
@@ -318,9 +317,9 @@ class InferredGraph:
 class InferredModel(NamedTuple):
     """A model with inlined functions and all inferred types.
 
-    `nodes` contains the gather and scatter nodes, and `scopes` the scopes of the graph and of the
-    functions. `sizes` contains the names of declared sizes. `is_strict` is true if strict inference
-    by onnx succeeded.
+    `nodes` contains the gather and scatter nodes. `scopes` contains a scope for the graph and for
+    each function. `sizes` contains the names of declared sizes. `is_strict` is true if onnx
+    inferred the types in strict mode.
     """
 
     model: ModelProto
@@ -330,7 +329,7 @@ class InferredModel(NamedTuple):
     is_strict: bool
 
     def pair_graph(self, graph: GraphProto) -> InferredGraph:
-        """Return `graph`, a copy of the inferred graph, as a graph that can be rewritten."""
+        """Pair the nodes of `graph`, a copy of the inferred graph, with their inferred types."""
         known = {id(node.op_node.read): node for node in self.nodes}
         return InferredGraph(graph, self.scopes[0], known)
 
@@ -379,8 +378,8 @@ def _inferred_by_onnx(
 ) -> tuple[ModelProto, bool]:
     """Return a copy of `model` with the types from onnx, and whether strict inference succeeded.
 
-    onnx reads out of bounds if an attribute such as `batch_dims` is invalid. Therefore invalid
-    nodes are temporarily moved to a domain that onnx skips.
+    onnx reads out of bounds if an attribute like `batch_dims` is invalid. Therefore invalid nodes
+    are temporarily moved to a domain that onnx skips.
     """
     hidden = [item.node for item in op_nodes if _infer_node(item).refusal]
     if strict and not hidden:
@@ -479,7 +478,7 @@ def computed_types(inferred: InferredModel) -> dict[str, TensorType]:
 
 
 def declares_sizes(model: ModelProto, *, of: Container[str] | None = None) -> bool:
-    """Return whether any value of a model, or any value in `of`, is declared with a fixed size."""
+    """Return whether a model declares a fixed size for any value, or for any value in `of`."""
     infos = (info for info in declarations(model) if of is None or info.name in of)
     return any(dim.dim_value for info in infos for dim in info.type.tensor_type.shape.dim)
 

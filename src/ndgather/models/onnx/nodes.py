@@ -207,7 +207,7 @@ def repairing_opset(
 ) -> int | None:
     """Return the first opset after `opset` that allows the attributes of a node, or None.
 
-    The result is None if `error`, the error of the node in `opset`, is not an attribute error.
+    Return None unless `error`, which the node raised in `opset`, is an AttributeValueError.
     """
     if not isinstance(error, AttributeValueError) or row_domain(node.domain) != DEFAULT_DOMAIN:
         return None
@@ -250,7 +250,7 @@ def not_imported(model: ModelProto) -> dict[str, NodeProto]:
 
 
 def with_one_name(model: ModelProto) -> ModelProto:
-    """Return `model` with every domain imported under a single name. Copy it only if necessary."""
+    """Return `model`, or a copy in which every domain is imported under a single name."""
     names = {opset.domain for holder in (model, *model.functions) for opset in holder.opset_import}
     names.update(node.domain for node in nodes_in(model))
     missing = not_imported(model)
@@ -278,7 +278,7 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
 
 
 def nodes_in(message: ModelProto | Body | NodeProto) -> Iterator[NodeProto]:
-    """Yield all nodes in `message`, including nodes in subgraphs and `message` itself if a node."""
+    """Yield all nodes in `message`, including nodes in subgraphs and `message` if it is a node."""
     return messages_in(message, NodeProto)
 
 
@@ -291,10 +291,7 @@ def value_names(graph: GraphProto) -> set[str]:
 
 
 def set_nodes(graph: GraphProto, before: Sequence[NodeProto], after: Sequence[NodeProto]) -> bool:
-    """Replace the nodes of a graph with `after`, unless they are the same nodes as `before`.
-
-    Return whether the nodes changed.
-    """
+    """Replace the nodes `before` of a graph with `after`, and return whether they differ."""
     if len(before) == len(after) and all(map(is_, before, after)):
         return False
     copies = GraphProto()
@@ -486,7 +483,7 @@ class Scope:
         return self.home(name)._constants.get(name)
 
     def constant(self, name: str) -> Array | None:
-        """Return the value of the constant `name`, or None if it is not known."""
+        """Return the value of `name` if it is a constant that can be read."""
         tensor = self.tensor(name)
         if tensor is None:
             return None
@@ -520,7 +517,7 @@ class Scope:
         return self.outer.home(name)
 
     def computing(self, name: str) -> Scope | None:
-        """Return the scope of the node that computes `name`, or None if there is no such node."""
+        """Return the scope of the node that computes `name`, if any."""
         home = self.home(name)
         return home if name in home._nodes else None
 
@@ -546,7 +543,7 @@ class Scope:
         return self._inner.get(number, ())
 
     def where(self, node: NodeProto) -> str:
-        """Return the path to a node, which joins the titles of enclosing nodes with slashes."""
+        """Return the titles of the enclosing nodes and of the node, joined with slashes."""
         return "/".join(map(title_of, (*self.around, node)))
 
     def all_nodes(self) -> Iterator[tuple[Scope, ReadNode]]:
@@ -668,7 +665,7 @@ def attribute_value(attribute: AttributeProto) -> Any:
     try:
         value = helper.get_attribute_value(attribute)
         value = value.decode() if isinstance(value, bytes) else value
-    except ValueError as error:  # The causes are unknown types, references and invalid UTF-8.
+    except ValueError as error:  # Causes are an unknown type, a reference, or invalid UTF-8.
         value, why = None, reason(error)
     if value is None:
         raise AttributeValueError(f"attribute {attribute.name!r} has no value: {why}")

@@ -371,7 +371,7 @@ class RuntimeModel(HasPorts):
         return node.op_node.named(ModelError(text))
 
     def _explain(self, error: Exception, fitted: Mapping[str, Array]) -> Exception:
-        """Return an error for the failed node from ndgather, or an error that quotes `error`."""
+        """Return ndgather's error for the node that failed, or an error that quotes `error`."""
         failed = _FAILED_NODE.findall(str(error))[-1:]
         candidates = [
             node

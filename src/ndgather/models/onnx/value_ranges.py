@@ -70,7 +70,7 @@ COUNTS: dict[str, tuple[int, int, Callable[[NodeProto, Sequence[int]], int]]] = 
     "TopK": (1, 0, lambda node, sizes: _size_along(node, sizes, -1) - 1),
     "Unique": (1, 0, lambda _, sizes: math.prod(sizes)),
 }
-# The supported comparisons in the condition of a Where. For -1, the operands are swapped.
+# The supported comparisons in the condition of a Where, with -1 if the operands are swapped.
 _TESTS = {"Less": 1, "LessOrEqual": 1, "Greater": -1, "GreaterOrEqual": -1}
 
 _UNKNOWN = Interval(-(1 << 200), 1 << 200)  # the range of floats and of values with unknown type
@@ -89,7 +89,7 @@ def may_be_negative(scope: Scope, name: str, *, in_bounds: bool = False) -> bool
 
 
 def fits_32_bits(scope: Scope, name: str) -> bool:
-    """Return whether int32 can represent all elements, assuming that it can represent sizes."""
+    """Return whether int32 can represent all elements, assuming that dynamic sizes are small."""
     return _Search(_32_BITS.highest).find(scope, name).is_within(_32_BITS)
 
 
@@ -110,7 +110,7 @@ class _Search:
         assumed: Mapping[str, Interval] | None = None,
         nodes: int = _MOST_NODES,
     ) -> Interval:
-        """Return the range of a value, given ranges that follow from the condition of a Where."""
+        """Return the range of a value. `assumed` contains ranges that a condition implies."""
         self._visits += 1
         if assumed and name in assumed:
             return assumed[name]
@@ -156,7 +156,7 @@ def _type_range(dtype: str | None) -> Interval:
 
 
 def _where(scope: Scope, node: NodeProto, find: Callable[..., Interval]) -> Interval:
-    """Return the range of the result of a Where, whose condition may restrict both values."""
+    """Return the range of a Where, whose condition may restrict the ranges of both values."""
     condition, first, second = node.input
     known = scope.constant(condition)
     if known is not None and known.size and known.all() == known.any():

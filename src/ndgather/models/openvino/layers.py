@@ -93,7 +93,7 @@ _WITHOUT_ARRAYS = frozenset({"nf4", "string", "u1", "u3", "u6"})
 
 
 def _array_from(element: ElementType, shape: tuple[int, ...], content: NDArray[np.uint8]) -> Array:
-    """Return the constant that is stored in `content`. The array is a view if possible."""
+    """Return the constant that is stored in `content`, as a view of the bytes if possible."""
     if element.name in _WITHOUT_ARRAYS:
         raise DTypeError(
             f"element_type = {element.name} is not supported in constants (allowed: booleans, "
@@ -149,7 +149,7 @@ class Constants:
         return self.path, offset, needed
 
     def read(self, layer: Layer) -> Array:
-        """Return the constant of a Const layer. The array is memory-mapped if possible."""
+        """Return the constant of a Const layer, as a memory map if possible."""
         path, offset, size = self.find(layer)
         element, shape = constant_type(layer)
         try:
@@ -192,8 +192,8 @@ def element_type(layer: Layer, name: str) -> ElementType:
 def declared_shape(text: str) -> Bounds | None:
     """Return the minimum and maximum size of each axis in a `shape` attribute.
 
-    The result is None if the rank is unknown, and a maximum is None if the size is unlimited. A
-    size is a number (``4``), unknown (``-1`` or ``?``), or a range (``1..5``, ``..5``, ``1..``).
+    None stands for an unknown rank and for an unlimited maximum. A size is a number (``4``),
+    unknown (``-1`` or ``?``), or a range (``1..5``, ``..5``, ``1..``).
     """
     text = text.strip()
     if text == "...":
@@ -371,7 +371,7 @@ class _Checker:
         return Finding(f"{self.place}{layer}", title, rule, what, Severity.ERROR)
 
     def infer(self, layer: Layer) -> tuple[tuple[TensorType, ...], KnownCall | None]:
-        """Infer and store the output types. Return the types and the operator call, if any."""
+        """Infer and store the output types. Return them and the operator call, if any."""
         inferred, call = self._infer(layer)
         for port, known in zip(layer.outputs, inferred, strict=True):
             self.types[layer.id, port.id] = known

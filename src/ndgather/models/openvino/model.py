@@ -127,7 +127,7 @@ class Model:
         )
 
     def _by_first_name(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the inputs by their first names. Callers may use any tensor or layer name."""
+        """Return the inputs by first name, replacing other tensor names and layer names."""
         names: dict[str, str] = {}
         for layer, port in zip(self.network.of_type("Parameter"), self.inputs, strict=False):
             for name in _value_names(layer, layer.outputs[0]):
@@ -297,7 +297,7 @@ class _Program:
             self.outputs["output"] = key
 
     def _reads(self, layer: Layer, names: tuple[str, ...]) -> tuple[_Key, ...]:
-        """Return the values that a layer reads. For a bare layer, they become model inputs."""
+        """Return the values that a layer reads, which are model inputs for a bare layer."""
         if not self.network.snippet:
             sources = (self.wiring.sources[layer.id, port.id] for port in layer.inputs)
             return tuple((source.id, port.id) for source, port in sources)

@@ -42,7 +42,7 @@ class LayerPort:
     id: int
     precision: str | None
     names: tuple[str, ...]
-    dims: tuple[int | None, ...]  # A dynamic size is None. () means a scalar or an unknown rank.
+    dims: tuple[int | None, ...]  # None for a dynamic size; () for a scalar or unknown rank
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """The layers and edges of a file or of a layer body. A `snippet` is a bare layer."""
+    """The layers and edges of a file or of a layer body. `snippet` is true for a bare layer."""
 
     name: str
     layers: tuple[Layer, ...]

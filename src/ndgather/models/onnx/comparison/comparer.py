@@ -96,7 +96,7 @@ def compare(
 
 
 class Comparer:
-    """A traced model and the runtimes to compare. `caller` is the function that errors name."""
+    """A traced model and the runtimes to compare. Error messages start with `caller`."""
 
     def __init__(self, caller: str, model: Source, settings: RunSettings) -> None:
         self.settings = settings.checked(caller)
@@ -165,14 +165,14 @@ class Comparer:
     def _other_input(
         self, nodes: Sequence[NodeComparison], number: int, run: TracedRun, first: Values
     ) -> str | None:
-        """Return the name of the first different node input, ignoring nodes in branches."""
+        """Return the name of the first node input that differs, ignoring nodes in branches."""
         for node, traced in zip(nodes, self.traced.nodes, strict=True):
             if node.runs[number].inputs_differ and not traced.in_branch:
                 return next(self._differing_inputs(traced, first, run.values or {}), None)
         return None
 
     def _differing_inputs(self, node: TracedNode, first: Values, values: Values) -> Iterator[str]:
-        """Yield the names of the node inputs whose values differ from the first runtime."""
+        """Yield the names of the node inputs that differ from the inputs in the first runtime."""
         for name in node.reads:
             if name not in first or name not in values:
                 continue
@@ -191,8 +191,8 @@ class Comparer:
     def _origin(self, output: str, first: TracedRun, run: TracedRun) -> tuple[str, str]:
         """Return the first node that causes a difference in `output`, and how it differs.
 
-        The search is a bisection: the node is among the first n nodes if and only if a result of
-        these n nodes that a later node reads differs.
+        Bisection works because the first n nodes contain this node if and only if they compute a
+        value that differs and is read by a later node.
         """
         nodes = self.traced.part_for([output]).proto.graph.node
         last_read = {name: number for number, node in enumerate(nodes) for name in names_read(node)}
@@ -200,7 +200,7 @@ class Comparer:
 
         @cache
         def differing(count: int) -> tuple[str, str] | None:
-            """Return a differing result of the first `count` nodes that a later node reads."""
+            """Return a different result of the first `count` nodes that is read by a later node."""
             names = [name for node in nodes[:count] for name in node.output if name]
             leaving = [name for name in names if last_read.get(name, -1) >= count]
             expected, actual = first.values_of(leaving), run.values_of(leaving)
@@ -246,7 +246,7 @@ class TracedRun:
         return version, answer
 
     def values_of(self, names: Sequence[str]) -> Values:
-        """Return the values of `names` that are arrays by running the part that computes them."""
+        """Run the part of the model that computes `names`, and return the values except lists."""
         part = self._model.part_for(names)
         with self._process(part) as process:
             values = process.run(part.names, self._inputs).values or ()

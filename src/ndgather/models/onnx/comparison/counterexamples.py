@@ -64,8 +64,8 @@ class Counterexample:
     def kind(self) -> tuple[str, str, str]:
         """The node or output that differs first, the rule, and the outcome in each runtime.
 
-        The rule is "another operator" if the difference is not caused by a gather or scatter. It is
-        "support" or "crash" if a runtime rejects a valid node or model or crashes.
+        The rule is "another operator" if the difference is not caused by a gather or scatter. The
+        rule is "support" if a runtime rejects a valid model, and "crash" if a runtime crashes.
         """
         report = self.report
         node = next((node for node in report.nodes if not node.same), None)
@@ -152,8 +152,7 @@ def search(
 class _Searcher:
     """A search that draws inputs and runs each runtime in a process that it reuses.
 
-    `counts` maps the number of the first try that caused a kind of difference to the number of
-    tries that caused it.
+    `counts` contains the number of tries that caused each kind of difference, by first try.
     """
 
     def __init__(
@@ -209,7 +208,7 @@ class _Searcher:
                 self._require_loaded(IN_MEMORY if comparer.folder is None else model)
 
     def _difference(self, inputs: Inputs) -> Kind | None:
-        """Return a key for the way in which the runtimes disagree, or None if they agree."""
+        """Return a key that identifies how the runtimes disagree, or None."""
         comparer = self._comparer
         fitted = fit_inputs(comparer.ports, inputs)
         names = comparer.names
@@ -257,9 +256,9 @@ class _Searcher:
 def _draw_changes(
     base: Inputs, highest: Mapping[str, int], rng: np.random.Generator, *, valid: bool
 ) -> tuple[str, str, list[tuple[int, Any]]]:
-    """Draw the name of an input, and edge cases for some of its elements.
+    """Draw edge cases for some elements of a random input.
 
-    Return a description, the name, and a list of (flat position, new value) pairs.
+    Return a description, the name of the input, and a list of (flat position, new value) pairs.
     """
     numbers = [
         name

@@ -81,7 +81,7 @@ _NAN = Explanation(
 
 
 def explain(node: CheckedNode) -> Explanation:
-    """Return the rule that the actual output of a node does not follow."""
+    """Return the rule that the actual output of a node violates."""
     row, attributes = node.op_node.operator().row, node.op_node.attributes()
     refusal, expected = node.refusal, node.expected
     if isinstance(refusal, IndexOutOfBoundsError):

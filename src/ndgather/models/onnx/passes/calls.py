@@ -33,7 +33,7 @@ from ndgather.published.schema import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
-    """Attributes in a version-independent form. `axis` is None if the operator has no axis."""
+    """Version-independent attributes of a call. `axis` is None for GatherND and ScatterND."""
 
     axis: int | None
     batch_dims: int
@@ -81,15 +81,14 @@ class GatherCall:
 
     @classmethod
     def from_node(cls, inferred: InferredNode, new: SizedNodes) -> Self:
-        """Return the call of a node, which adds nodes to `new` when it is converted."""
+        """Return a call that represents a node. Its conversion adds nodes to `new`."""
         op_node = inferred.op_node
         row = op_node.operator().row
         roles = [parameter.role for parameter in row.inputs]
         types = inferred.inference.inputs if inferred.inference else op_node.known_types()
         indices, attributes = op_node.constants().get(Role.INDICES.value), op_node.attributes()
         data = types[0]
-        # Runtimes agree on slices of a single string, so dynamic sizes count as 1.
-        if data.dtype == "string" and data.dims:
+        if data.dtype == "string" and data.dims:  # Runtimes agree on slices of a single string.
             data = replace(data, shape=tuple(x if isinstance(x, int) else 1 for x in data.dims))
         call = cls(
             origin=row,
@@ -115,7 +114,7 @@ class GatherCall:
         return [data[self.attribute("axis") % len(data)]] if data else []
 
     def find_safe_range(self) -> Interval | None:
-        """Return the range of the indices if it is certain that all are in bounds."""
+        """Return the range of the indices if all indices are provably in bounds."""
         scope, name, sizes = self.new.scope, self.inputs[Role.INDICES], self.indexed_sizes()
         numbers = [size for size in sizes if isinstance(size, int)]
         if not numbers or len(numbers) < len(sizes):
@@ -134,7 +133,7 @@ class GatherCall:
         attributes: Mapping[str, Any],
         indices: Array | None = None,
     ) -> str | None:
-        """Return how runtimes differ for a new node in a way that the original node does not."""
+        """Return how runtimes differ for a new node although they agree on the original node."""
         known = KnownCall.of(row, types, attributes, indices=indices)
         results = differing_results(known)
         before = differing_results(self.known) if results and self.known else {}
@@ -192,7 +191,7 @@ class GatherCall:
         return self.new.reshape(self.inputs[Role.INDICES], sizes, self.sizes(Role.INDICES))
 
     def coordinates(self, sizes: Sequence[Size], axis: int, shape: Sequence[Size]) -> str:
-        """Return a tensor of a given shape whose elements are their own positions along `axis`."""
+        """Return a tensor of the given shape with the position of each element along `axis`."""
         line = self.new.line(sizes[axis], Size(), axis, len(shape))
         return self.new.compute("Expand", line, self.new.numbers(shape))
 

@@ -116,7 +116,7 @@ class Draft:
         return self._inferred
 
     def changed(self) -> Self:
-        """Return the draft after discarding the inferred types, because the model has changed."""
+        """Discard the inferred types, because the model has changed, and return the draft."""
         self._inferred = None
         return self
 

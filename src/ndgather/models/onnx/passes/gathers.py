@@ -91,7 +91,7 @@ class RewriteGathers:
         return self._replace(draft, node, op_node, why, attempts)
 
     def _keep_other(self, draft: Draft, node: NodeProto, op_node: OpNode) -> list[NodeProto]:
-        """Report a node that no rule can rewrite, such as TensorScatter, and keep it."""
+        """Report and return a node that no rule can rewrite."""
         if self.target.has(node.op_type):
             self._report(draft, op_node)
         else:
@@ -151,7 +151,7 @@ class RewriteGathers:
         return SizedNodes(scope=scope, taken=draft.taken, prefix=output, opset=opset)
 
     def _missing_operator(self, names: Iterable[str], opset: int, sizes: Sequence[str]) -> str:
-        """Return a reason if the target or its opset lacks an operator in `names`, or "".
+        """Return why the target or its opset lacks an operator in `names`, or an empty string.
 
         `sizes` are the dynamic sizes of the node, for which the new nodes need Range and Shape.
         """
@@ -161,7 +161,7 @@ class RewriteGathers:
             if not self.target.has(name) and name not in asked:
                 allowed = f" (allowed: {numbers})" if numbers and name in _OF_OPEN_SIZES else ""
                 return f"its rewriting needs {name}, which {self.target.name} lacks{allowed}"
-        if self.target.opset is not None:  # A later pass converts the remaining new nodes.
+        if self.target.opset is not None:  # A later pass converts all other operators.
             opset, names = self.target.opset, _OF_OPEN_SIZES.intersection(names)
         newest = max(names, key=lambda name: _SINCE.get(name, 1), default="")
         since = _SINCE.get(newest, 1)
@@ -181,7 +181,7 @@ class RewriteGathers:
         new: Sequence[NodeProto] = (),
         **facts: Any,
     ) -> None:
-        """Report on a node. `became` is "" for a supported node and None if no rule applies."""
+        """Report on a node. `became` is empty for a supported node and None for a failure."""
         node, where = op_node.node, op_node.where
         was = f"{row_domain(node.domain)} {node.op_type}"
         was = str(op_node.operator().row) if is_published(node) else was
@@ -194,7 +194,7 @@ class RewriteGathers:
         draft.report(report, new, self.target)
 
     def _attempts(self, before: str) -> Iterator[_Writer]:
-        """Yield functions that rewrite a call of the operator `before`, simplest first."""
+        """Yield functions that rewrite a call of the operator `before`, the simplest first."""
         names = sorted(after for origin, after in EQUIVALENCES if origin == before)
         for name in (before, *names):
             if name in self.target.limits:
@@ -232,7 +232,7 @@ class RewriteGathers:
     def _cast_indices(self, call: GatherCall) -> str:
         """Cast the indices to int32 if the target supports the call with int32 indices.
 
-        Return how the new call treats out-of-bounds indices, or an empty string without a cast.
+        Return how the cast treats out-of-bounds indices, or an empty string if nothing was cast.
         """
         new, name, known = call.new, call.inputs[Role.INDICES], call.types[Role.INDICES]
         fits = find_value_range(new.scope, name).is_within(_INT32)
@@ -290,7 +290,7 @@ def _without_defaults(node: NodeProto) -> NodeProto:
 
 
 def measured_nodes(draft: Draft) -> Iterator[RewrittenNode]:
-    """Yield the reports after adding the bytes that are written and the products of MatMul."""
+    """Yield the reports with the number of bytes written and of multiplications in MatMul."""
     types: dict[str, TensorType] = {}
     if any(new for _, new in draft.nodes):
         for outermost in draft.inferred.scopes:

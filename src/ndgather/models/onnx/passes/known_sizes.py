@@ -33,7 +33,7 @@ _MOST_SIZES = 4096
 def fold_known_sizes(draft: Draft, target: Target) -> Draft:
     """Replace computations of known sizes with constants until nothing changes."""
     while _fold(draft, target, draft.inferred.pair_graph(draft.model.graph)):
-        draft.changed()  # The new constants may determine further types.
+        draft.changed()  # Inferred types may depend on the new constants.
     return draft
 
 
@@ -88,7 +88,7 @@ def _inlined(
 
 
 def _known_branch(node: ReadNode, scope: Scope) -> GraphProto | None:
-    """Return a copy of the branch that an If node always runs, or None if this is unknown."""
+    """Return a copy of the branch that an If node always runs, or None."""
     is_if = node.op_type == "If" and node.domain == DEFAULT_DOMAIN and len(node.inputs) == 1
     condition = scope.constant(node.inputs[0]) if is_if else None
     if condition is None:
@@ -99,7 +99,7 @@ def _known_branch(node: ReadNode, scope: Scope) -> GraphProto | None:
 
 
 def _known_sizes(node: ReadNode, scope: Scope) -> Array | None:
-    """Return the result of a computation with sizes, or None if a size is unknown."""
+    """Return the result of a node that computes with known sizes, or None."""
     if node.domain != DEFAULT_DOMAIN or len(node.outputs) != 1:
         return None
     names = [name for name in node.inputs if name]

@@ -1,4 +1,4 @@
-"""Nodes that a pass adds before or after a node, with constant folding."""
+"""New nodes of a conversion pass, whose computations with constants are folded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ndgather.published.schema import TensorType
 
 _LAST = np.iinfo(np.int64).max
 _ALLOWS_ZERO = 14  # the first opset whose Reshape has allowzero
-_FEW = 4096  # Constants of at most this many elements are combined instead of added by nodes.
+_FEW = 4096  # the maximum number of elements in a sum of constants
 
 
 @dataclass(slots=True, kw_only=True)
@@ -186,7 +186,7 @@ class SizedNodes(NewNodes):
         if len(opened) == 1 and not zeros:
             shape[opened[0]] = -1
         elif any([sizes[axis]] != list(before[axis : axis + 1]) for axis in opened + zeros):
-            # Without allowzero, Reshape would replace a size of 0 with a size of the input.
+            # Without allowzero, Reshape replaces a size of 0 with the input size on the same axis.
             return self.add("Reshape", name, self.numbers(sizes), allowzero=1)
         return self.compute("Reshape", name, self.constant(shape, "shape"))
 
@@ -209,7 +209,7 @@ class SizedNodes(NewNodes):
         return self.compute("Mul", name, self.numbers(factors, self.dtype))
 
     def total(self, terms: Sequence[str]) -> str:
-        """Return the sum of tensors with broadcasting, after adding up small constants."""
+        """Return the sum of broadcast tensors, combining small constants beforehand."""
         first, *rest = terms
         constants: list[Array] = []
         for term in rest:

@@ -100,7 +100,7 @@ class Rows:
         return self.outside("is ignored or raises an error" if scatters else "stays out of bounds")
 
     def outside(self, checked: str) -> str:
-        """Return how the nodes treat out-of-bounds indices, or `checked` if checks were added."""
+        """Return how the nodes treat out-of-bounds indices, which is `checked` with checks."""
         verb = "change" if self.call.row.kind.scatters else "select"
         return checked if self.checked else f"may {verb} another element"
 
@@ -124,7 +124,7 @@ class Rows:
         return (self.meaning.axis or 0) % max(len(self.data), 1)
 
     def _choose_type(self, sizes: Sequence[Size] | None = None) -> None:
-        """Choose the dtype in which row numbers are computed. Prefer the dtype of the indices.
+        """Choose the dtype in which row numbers are computed, preferably the index dtype.
 
         If `sizes` is given, the row numbers are positions along axes with these sizes. Otherwise,
         row numbers may be as large as the number of elements of data.
@@ -177,7 +177,7 @@ class Rows:
             name = new.compute("Where", new.compute("Less", name, zero), behind, name)
         elif is_negative:
             # Max(-Max(index, -1), 0) is 1 for a negative index and 0 for any other index.
-            # This factor is multiplied by the size: for size 5, -2 becomes -2 + 1 * 5 = 3.
+            # The size is multiplied by this factor. For size 5, -2 becomes -2 + 1 * 5 = 3.
             below = new.compute("Max", name, new.constant(-1, "below", dtype))
             negated = new.compute("Mul", below, new.constant(-1, "below", dtype))
             turns = new.compute("Mul", new.compute("Max", negated, zero), size)
@@ -200,8 +200,8 @@ class Rows:
         """Return the row number of each index tuple, in a tensor whose last axis has size 1.
 
         For data of shape (4, 2, 3, 7), indices of shape (4, 5, 2) and batch_dims = 1, the first
-        three axes of data are merged. Their strides are (6, 3, 1), so the index tuple (1, 2) in
-        batch 3 selects row 3 * 6 + 1 * 3 + 2 * 1 = 23.
+        three axes of data are merged. With the strides (6, 3, 1), the index tuple (1, 2) in batch 3
+        selects row 3 * 6 + 1 * 3 + 2 * 1 = 23.
         """
         batch, new = self.meaning.batch_dims, self.new
         sizes = self.data[: self._addressed()]
@@ -212,7 +212,7 @@ class Rows:
         if len(sizes) - batch > 1:
             columns = [new.column(name, number) for number in range(len(sizes) - batch)]
         rank = len(self.indices)
-        # The other terms depend on the batch. In the example, they are 0, 6, 12 and 18.
+        # Each batch axis adds a term. In the example, the terms are 0, 6, 12 and 18.
         lines = [new.line(sizes[axis], apart[axis], axis, rank) for axis in range(batch)]
         return new.total([*columns, *lines])
 
@@ -434,7 +434,7 @@ class Rows:
         return name if whole and not product(self.data[:count]).open else ""
 
     def _numbered(self, mask: str, rows: Size) -> str:
-        """Return row numbers that select a row of updates if the mask is true, and of data if not.
+        """Return row numbers that select updates for true elements of a mask, and data otherwise.
 
         The row numbers index the concatenation of data and updates. Since the k-th true element
         selects update k, the true elements are counted by a cumulative sum in log2(rows) steps:
@@ -457,12 +457,12 @@ class Rows:
         return new.add("Where", mask, place, new.line(rows, Size(), 0, 1))
 
     def _where_equal(self, line: str, place: str, then: str, other: str) -> str:
-        """Select elements of `then` if `line` equals `place`, and elements of `other` if not."""
+        """Return `then` for elements of `line` that equal `place`, and `other` for all others."""
         new = self.new
         if self.target.has("Equal") and self.target.has("Where"):
             return new.compute("Where", new.compute("Equal", line, place), then, other)
         # For d = line - place, the factor Max(1 - Max(d, -d), 0) is 1 if d is 0, and 0 otherwise.
-        # The result is then other + factor * (then - other).
+        # The selected element is other + factor * (then - other).
         minus, one, zero = (new.constant(x, "factor", new.dtype) for x in (-1, 1, 0))
         apart = new.compute("Add", line, new.compute("Mul", place, minus))
         distance = new.compute("Max", apart, new.compute("Mul", apart, minus))
@@ -470,7 +470,7 @@ class Rows:
         here = new.compute("Max", near, zero)
         change = new.compute("Add", then, new.compute("Mul", other, minus))
         result = new.compute("Add", other, new.compute("Mul", here, change))
-        return new.compute("Max", result, zero)  # As in `_numbered`, this helps range analysis.
+        return new.compute("Max", result, zero)  # As in `_numbered`, Max helps range analysis.
 
     def _shared_indices(self) -> str | None:
         """Return the input of an Expand if it expands each index to a slice of data, or None.

@@ -66,7 +66,7 @@ class Limits:
         constant_data: bool,
         negative: str = "",
     ) -> str | None:
-        """Return the reason why the target does not support a call, or None if it is supported.
+        """Return the reason why the target does not support a call, or None.
 
         `negative` explains when indices may be negative, and is empty if they are never negative.
         """
@@ -129,7 +129,7 @@ class Target:
         return known or op_type in self.open_sizes or op_type in self.limits
 
     def refusal(self, call: GatherCall, scope: Scope, *, normalized: bool = False) -> str | None:
-        """Return why the target does not support a gather or scatter, or None if supported."""
+        """Return why the target does not support a gather or scatter, or None."""
         if self.opset is not None and call.row.domain != DEFAULT_DOMAIN:
             return None
         if call.row.domain != DEFAULT_DOMAIN or call.row.name not in self.limits:

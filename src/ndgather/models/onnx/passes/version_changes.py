@@ -66,10 +66,9 @@ TYPES = frozenset(
 
 @dataclass(slots=True, kw_only=True)
 class Rewrite(NewNodes):
-    """A node that is being converted, and nodes that are added to it.
+    """A node that is being converted, and the nodes that are added.
 
-    `schema` describes the current operator version of the node, and `first` is the name of the
-    operator in the original model.
+    `schema` describes the current operator version. `first` is the name of the original operator.
     """
 
     node: NodeProto
@@ -160,7 +159,7 @@ def _reduction_down(node: Rewrite, target: OpSchema) -> None:
         node.set_input(1, "")
         if keep:
             unchanged = {"ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"}
-            if node.node.op_type not in unchanged:  # The operator changes the elements.
+            if node.node.op_type not in unchanged:  # Other reductions change every element.
                 raise node.cannot_become(target, "it has no noop_with_empty_axes, which is 1")
             del node.node.attribute[:]
             node.node.op_type = "Identity"
@@ -277,7 +276,7 @@ def _resize_to_11(node: Rewrite, target: OpSchema) -> None:
 
 
 def _rounding(node: Rewrite, target: OpSchema, number: int) -> str:
-    """Return the rounding mode of version 10, which is ceil if an axis shrinks, or else floor."""
+    """Return the rounding mode of version 10: "ceil" if an axis shrinks, and "floor" otherwise."""
     scales = node.input_constant(number)
     if node.first == "Upsample":  # Upsample never shrinks an axis.
         return "floor"
@@ -350,7 +349,7 @@ def _dft_down(node: Rewrite, target: OpSchema) -> None:
 
 
 def _counted(node: Rewrite, target: OpSchema, name: str, number: int) -> Array | None:
-    """Return the axes in a constant input as non-negative numbers, or None if omitted."""
+    """Return the axes in an optional constant input as non-negative numbers."""
     if not node.input(number):
         return None
     axes, rank = node.input_constant(number), node.rank(0)
@@ -390,10 +389,7 @@ def _shifts_all_bits(node: Rewrite) -> bool:
 
 
 def _windows_outside(node: Rewrite) -> bool:
-    """Return whether a window may start after the end of the input.
-
-    The newer version ignores such a window, but the older version does not.
-    """
+    """Return whether a window may start after the input, which only the newer version ignores."""
     sizes = node.get("kernel_shape")
     steps = node.get("strides") or [1] * len(sizes)
     wide = all(step <= size for step, size in zip(steps, sizes, strict=True))
@@ -435,7 +431,7 @@ def _reshape_down(node: Rewrite, target: OpSchema) -> None:
 
 
 def _refuse(why: str, holds: Callable[[Rewrite], bool]) -> Change:
-    """Return a function that raises ModelError if `holds` returns True, and else does nothing."""
+    """Return a function that raises ModelError if `holds` returns True."""
 
     def change(node: Rewrite, target: OpSchema) -> None:
         if holds(node):

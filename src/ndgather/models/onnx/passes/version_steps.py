@@ -59,8 +59,7 @@ def convert_node(
 ) -> list[NodeProto]:
     """Return nodes of opset `target` that are equivalent to `node` of opset `source`.
 
-    `scope` is the scope of the node, and `taken` contains all value names in use. If `check`, types
-    are checked even if the node does not change.
+    `taken` contains all value names in use. If `check`, check types even without a version change.
     """
     if row_domain(node.domain) != DEFAULT_DOMAIN or (source == target and not check):
         return [node]
@@ -339,8 +338,8 @@ def _attribute_as_input(node: Rewrite, target: OpSchema, name: str, number: int,
 def _function_nodes(call: Rewrite, source: int) -> tuple[list[NodeProto], int]:
     """Return the nodes of the function body of an operator and their opset.
 
-    The list is empty if there is no function body. The opset may be later than `source` if it has
-    the same version of the operator. Types of new values are added to the scope of the call.
+    The list is empty for an operator without a function body. The opset may be later than `source`
+    if the operator does not change. Types of new values are added to the scope of the call.
     """
     one_bound = call.node.op_type == "Clip" and not (call.input(1) and call.input(2))
     if one_bound or call.node.op_type == "ReduceLogSumExp":

@@ -137,7 +137,7 @@ class ConvertVersions:
             raise messages.cannot_become(row, f"one of {domain} {version}", why)
 
     def _keeps(self, function: Operator) -> bool:
-        """Return whether the node can stay unchanged, because its operator does not change."""
+        """Return whether the conversion does not change the operator version of a node."""
         if self.operator is not None or self.domain not in {None, function.domain}:
             return False
         with suppress(NdgatherError):  # The conversion raises an error for a missing operator.
@@ -146,7 +146,7 @@ class ConvertVersions:
         return False
 
     def _repair(self, draft: Draft, op_node: OpNode, refusal: NdgatherError) -> InferredNode:
-        """Infer the types of a node in the first opset that allows its attributes, or raise."""
+        """Infer types in the first opset that allows the attributes of a node, if possible."""
         opset = op_node.repairing_opset(refusal)
         if opset is not None and opset <= self.opset:
             later = op_node.in_opset(opset)
@@ -184,7 +184,7 @@ class ConvertVersions:
         return self.source.get(domain, newest)
 
     def _import_domains(self, model: ModelProto) -> None:
-        """Import the domains that the model uses, and other domains of the source model."""
+        """Import the domains of the source model, except com.microsoft if it is unused."""
         used = {DEFAULT_DOMAIN, *(row_domain(node.domain) for node in nodes_in(model))}
         imports = {
             domain: version
