@@ -62,7 +62,6 @@ def read(path: Path) -> Array:
 
 
 def read_archive(path: Path) -> dict[str, Array]:
-    """Return the arrays in a ``.npz`` archive by name."""
     if path.suffix != ".npz":
         raise messages.unknown_suffix(path, (".npz",))
     with _reading(path, ".npz"), path.open("rb") as file, np.load(file) as archive:
@@ -84,7 +83,6 @@ def _reading(path: Path, kind: str) -> Iterator[None]:
 
 
 def resolved(path: Path) -> Path:
-    """Return a path with all symbolic links resolved."""
     try:
         return path.resolve()
     except (OSError, ValueError, RuntimeError) as error:
@@ -181,7 +179,7 @@ def _writer(path: Path, array: Array) -> Callable[[Path], object]:
 def _write_npy(part: Path, array: Array) -> None:
     out = np.lib.format.open_memmap(part, mode="w+", dtype=array.dtype, shape=array.shape)
     if hasattr(os, "posix_fallocate"):
-        # Allocate now to raise an error if the disk is full. Writing mapped pages would crash.
+        # Allocate the file now, because writing a mapped page would crash if the disk is full.
         with part.open("r+b") as file:
             os.posix_fallocate(file.fileno(), 0, part.stat().st_size)
     np.copyto(out, array)

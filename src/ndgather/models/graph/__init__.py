@@ -113,7 +113,6 @@ class Port:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Return the rows as text with aligned columns."""
     widths = [max(map(len, column), default=0) for column in zip(*rows, strict=True)]
     lines = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
     return "\n".join(lines)
@@ -177,8 +176,8 @@ def port_dtype_name(dtype: np.dtype[Any]) -> str:
 def fit_inputs(ports: Sequence[Port], inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Convert `inputs` to the dtypes of the model, or raise an error if a dtype or shape is wrong.
 
-    Values do not change. Arrays are converted to native byte order, fixed-width strings to Python
-    strings, and raw bytes to types like bfloat16, which ``.npy`` files store as raw bytes.
+    Arrays are converted to native byte order, and fixed-width strings are converted to Python
+    strings. Raw bytes, as ``.npy`` files store bfloat16, are viewed as the type of the model.
     """
     known = {port.name: port for port in ports}
     for name in inputs:

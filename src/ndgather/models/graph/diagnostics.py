@@ -42,7 +42,7 @@ from ndgather.published.shapes import LARGEST_RANK
 
 
 class Severity(Enum):
-    """The severity of a finding, in descending order."""
+    """The severities of findings, in descending order."""
 
     ERROR = "error"
     DIFFERS = "differs"
@@ -99,7 +99,6 @@ def has_errors(findings: Iterable[Finding]) -> bool:
 
 
 def at_least(findings: Iterable[Finding], severity: Severity) -> bool:
-    """Return whether any finding has at least the given severity."""
     return any(_ORDER[finding.severity] <= _ORDER[severity] for finding in findings)
 
 
@@ -179,7 +178,6 @@ def as_text(findings: Sequence[Finding], width: int = 100) -> str:
 
 
 def _rows(findings: Sequence[Finding]) -> list[tuple[str, str, str, str, str]]:
-    """Return the header and the rows of the table that `as_text` prints."""
     groups: dict[Finding, list[str]] = {}
     for finding in worst_first(findings):
         groups.setdefault(replace(finding, where=""), []).append(one_line(finding.where))
@@ -391,7 +389,7 @@ def _repeated(call: KnownCall) -> str | None:
     return f"position {position} of data has duplicate indices"
 
 
-_FEW_UPDATES = 4096  # the number of elements up to which runtimes use a single thread
+_FEW_UPDATES = 4096  # the number of elements up to which runtimes scatter in a single thread
 
 
 def _repeated_updates(call: KnownCall) -> str | None:
@@ -486,7 +484,7 @@ _DETAIL = ": "  # the separator between the reason for a note and the behavior o
 def runtime_notes(call: KnownCall) -> Iterator[tuple[RuntimeNote, str]]:
     """Yield each note that applies to a call, together with the reason.
 
-    Notes about errors apply only to calls that always fail, and other notes only to other calls.
+    Notes about errors apply to calls that always fail, and other notes apply to all other calls.
     """
     for note in RUNTIME_NOTES:
         of_this_kind = call.row.name in note.operators

@@ -20,7 +20,7 @@ _MOST_POSITIONS = 8
 
 
 def converted(array: Array, name: str) -> Array:
-    """Return `array` cast to the type `name`; raise if a value is out of range."""
+    """Return `array` cast to the type `name`, or raise if a value is out of range."""
     source = dtype_name(array)
     if source == name:
         return array

@@ -49,8 +49,7 @@ __all__ = [
     "search",
 ]
 
-# These modules are imported on first use because importing the evaluator of onnx needs 20 MB of
-# memory. Running a model in a runtime does not need them.
+# These names are imported on first use, because the evaluator of onnx needs 20 MB of memory.
 _LATER = {
     name: module
     for module, names in {

@@ -82,7 +82,6 @@ class Conversion(ModelInFolder):
         return sum(node.op_type != "Constant" for node in nodes_in(self.model))
 
     def __repr__(self) -> str:
-        """Return the text that ``ndgather convert`` prints."""
         text = plural(self.node_count, "node")
         if self.target is not None:
             return f"{text}\n\n{nodes_as_text(self.nodes, self.target)}"

@@ -230,7 +230,7 @@ def _passes(model: ModelProto, target: Target | None, options: _Options) -> Sequ
     """Return the passes of a conversion in the order in which they run.
 
     Gathers and scatters that an older opset does not support are rewritten before all nodes are
-    converted to this opset. Rewriting for the target follows in the new opset.
+    converted to this opset. Nodes are rewritten for the target afterwards, in the new opset.
     """
     versions = opsets(model.opset_import)
     source = versions.get(DEFAULT_DOMAIN, NEWEST_OPSET)

@@ -143,7 +143,7 @@ class Evaluator(ReferenceEvaluator):
             return super()._load_impl(node, *types, **options)
         except (NotImplementedError, RuntimeContextError) as error:
             if isinstance(error, RuntimeContextError) and not types:
-                raise  # The evaluator then calls `_load_impl` again with the input types.
+                raise  # In this case, the evaluator calls `_load_impl` again with input types.
             why = f"the reference evaluator does not support {one_line(node.op_type)}"
             if row_domain(node.domain) != DEFAULT_DOMAIN:
                 why = f"{why} of {one_line(node.domain)}"
@@ -175,12 +175,9 @@ class _NamedNode:
 
 
 class _PublishedOp(OpRun):
-    """A gather or scatter node in the reference evaluator."""
-
     def _run(self, *inputs: Array, **attributes: object) -> tuple[Array]:
         opset = self.run_params["opsets"][self.domain]
-        # The evaluator also passes defaults of other operator versions, so keep only the attributes
-        # that are present in the node.
+        # Drop the defaults that the evaluator adds, because they may belong to another version.
         written = {item.name: attributes[item.name] for item in self.onnx_node.attribute}
         try:
             return (implementation(self.op_type, self.domain, opset)(*inputs, **written),)

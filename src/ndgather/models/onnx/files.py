@@ -313,7 +313,7 @@ def _kinds_in(kind: Any, names: set[str]) -> set[str]:
 
 
 def load_model(model: Source, caller: str) -> ModelProto:
-    """Return a valid model that contains the values of its external tensors, or raise an error."""
+    """Validate a model, and return it with the values of its external tensors."""
     proto, folder = map_model(model, caller)
     where = str(model) if isinstance(model, str | os.PathLike) else IN_MEMORY
     check_valid(proto, where)
@@ -395,7 +395,7 @@ def check_tensors(tensors: Iterable[TensorProto], folder: FilePath) -> None:
 
 
 def check_tensor(tensor: TensorProto, folder: FilePath) -> tuple[Path, int, int]:
-    """Return the file, offset and length of an external tensor, or raise if one is invalid."""
+    """Return the file, offset and length of an external tensor, or raise if any is invalid."""
     path, size = _external_file(tensor, folder)
     return path, *_extent(tensor, path, size)
 
@@ -588,7 +588,7 @@ def _mapped(path: Path) -> tuple[ModelProto | None, bool]:
 def _merge(message: Any, mapped: mmap.mmap, start: int, end: int, file_name: str) -> bool:
     """Parse a message, replacing the raw data of large tensors with references to the file.
 
-    The parts between these tensors are parsed separately and merged. Return whether the message may
+    The parts between large tensors are parsed separately and merged. Return whether the message may
     already contain external tensors.
     """
     parsed, raw_data, seen, has_external = start, None, set(), False

@@ -141,7 +141,7 @@ def check_functions(model: ModelProto) -> None:
         return count, depth
 
     count, _ = size(model.graph.node, 0)
-    for function in model.functions:  # This also checks functions that are never called.
+    for function in model.functions:  # Functions that are never called are also checked.
         size(function.node, 0)
     if count > MOST_NODES:
         raise ModelError(
@@ -201,8 +201,8 @@ def infer(model: Source, *, sizes: Mapping[str, int] | None = None) -> ModelProt
     """Infer the types of all values of a model.
 
     `ndgather.operator(...).infer` handles gather and scatter nodes, and `onnx.shape_inference`
-    handles all other nodes. Both are applied repeatedly until no new types are found. Inference
-    fills in unknown dtypes and sizes, but does not change declared types and named sizes.
+    handles all other nodes. Both functions are called repeatedly until no new types are found.
+    Inference fills in unknown dtypes and sizes, but keeps declared types and named sizes.
 
     Parameters
     ----------
@@ -266,8 +266,8 @@ def infer_mapped(model: Source, *, sizes: Mapping[str, int] | None = None) -> Mo
 class InferredNode:
     """A gather or scatter node with its inferred types or the error that inference raised.
 
-    `inference` and `refusal` are both None if an attribute refers to a function parameter. Both are
-    set if the inferred types contradict the declared types.
+    `inference` and `refusal` are both None if an attribute refers to a function parameter. Both
+    attributes are set if the inferred types contradict the declared types.
     """
 
     op_node: OpNode

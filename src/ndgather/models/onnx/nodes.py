@@ -593,7 +593,7 @@ def tensor_array(tensor: TensorProto, name: str, folder: FilePath | None = None)
 
 
 class OpNode:
-    """A gather or scatter node. Its constants and attributes are cached."""
+    """A gather or scatter node with cached constants and attributes."""
 
     __slots__ = ("_attributes", "_constants", "_parsed", "is_open", "read", "scope")
 
@@ -665,7 +665,7 @@ def attribute_value(attribute: AttributeProto) -> Any:
     try:
         value = helper.get_attribute_value(attribute)
         value = value.decode() if isinstance(value, bytes) else value
-    except ValueError as error:  # Causes are an unknown type, a reference, or invalid UTF-8.
+    except ValueError as error:  # The type is unknown, or the value is a reference or not UTF-8.
         value, why = None, reason(error)
     if value is None:
         raise AttributeValueError(f"attribute {attribute.name!r} has no value: {why}")

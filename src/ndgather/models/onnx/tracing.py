@@ -148,8 +148,8 @@ class TracedModel:
 def trace(model: ModelProto, folder: str | None) -> TracedModel:
     """Add the inputs and outputs of the gather and scatter nodes to the outputs of a model.
 
-    The model is modified in place, unless a function contains a gather or scatter. Functions are
-    then inlined in a copy of the model.
+    If a function contains a gather or scatter, all functions are inlined in a copy of the model.
+    Otherwise, the model is modified in place.
     """
     check_functions(model)
     nodes = [node for body in files.bodies_in(model) for node in body.node]
@@ -177,7 +177,7 @@ def trace(model: ModelProto, folder: str | None) -> TracedModel:
 
 
 class NotTraceableError(Exception):
-    """An error that is raised if the values of a node cannot be model outputs."""
+    """Raised if the values of a node cannot be model outputs."""
 
 
 class Outputs:

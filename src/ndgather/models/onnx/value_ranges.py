@@ -34,8 +34,7 @@ class Interval(NamedTuple):
 
 Rule: TypeAlias = Callable[[NodeProto, Sequence[Interval]], Interval]
 
-# Each rule computes the range of a result from the ranges of the inputs.
-# If the range exceeds the type of the result, it is discarded because the operator may overflow.
+# Each rule computes the range of a result from the ranges of the inputs, ignoring overflow.
 RULES: dict[str, Rule] = {
     "Abs": lambda _, x: _abs(x[0]),
     "Add": lambda _, x: _monotonic(x, lambda a, b: a + b),
@@ -58,8 +57,7 @@ SAME_VALUES = frozenset(
     {"Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape", "Slice"}
     | {"Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
 )
-# For each operator that returns positions or sizes, the first output that contains them,
-# the input whose positions or sizes are returned, and the highest value for a given input shape.
+# Operator → (first output with positions or sizes, input that they refer to, highest value)
 COUNTS: dict[str, tuple[int, int, Callable[[NodeProto, Sequence[int]], int]]] = {
     "ArgMax": (0, 0, lambda node, sizes: _size_along(node, sizes, 0) - 1),
     "ArgMin": (0, 0, lambda node, sizes: _size_along(node, sizes, 0) - 1),

@@ -1,6 +1,6 @@
 """Read, check and run OpenVINO IR.
 
-An ``.xml`` file contains a network, whose constants are in a ``.bin`` file, or a bare ``<layer>``.
+An ``.xml`` file contains a bare ``<layer>``, or a network whose constants are in a ``.bin`` file.
 """
 
 from ndgather.models.openvino.model import Model, check, run

@@ -169,7 +169,6 @@ def _bad_attribute(name: str, text: str, allowed: Iterable[str]) -> AttributeVal
 
 
 def constant_type(layer: Layer) -> tuple[ElementType, tuple[int, ...]]:
-    """Return the element type and shape that a Const layer declares."""
     element = element_type(layer, "element_type")
     text = layer.attributes.get("shape", "")
     try:
@@ -182,7 +181,6 @@ def constant_type(layer: Layer) -> tuple[ElementType, tuple[int, ...]]:
 
 
 def element_type(layer: Layer, name: str) -> ElementType:
-    """Return the element type in the attribute `name` of a layer."""
     text = layer.attributes.get(name, "")
     if text not in BY_NAME:
         raise _bad_attribute(name, text, BY_NAME)
@@ -371,7 +369,7 @@ class _Checker:
         return Finding(f"{self.place}{layer}", title, rule, what, Severity.ERROR)
 
     def infer(self, layer: Layer) -> tuple[tuple[TensorType, ...], KnownCall | None]:
-        """Infer and store the output types. Return them and the operator call, if any."""
+        """Infer and store the output types, and return the types and the operator call, if any."""
         inferred, call = self._infer(layer)
         for port, known in zip(layer.outputs, inferred, strict=True):
             self.types[layer.id, port.id] = known

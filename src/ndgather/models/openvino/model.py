@@ -258,7 +258,6 @@ class _Program:
         _visit((*first, *inner, *last), self._add)
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs by name."""
         values = self._values | {self.inputs[name][0]: array for name, array in inputs.items()}
         for step in self.steps:
             try:

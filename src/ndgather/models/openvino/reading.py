@@ -42,7 +42,7 @@ class LayerPort:
     id: int
     precision: str | None
     names: tuple[str, ...]
-    dims: tuple[int | None, ...]  # None for a dynamic size; () for a scalar or unknown rank
+    dims: tuple[int | None, ...]  # An empty tuple means a scalar or an unknown rank.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,1 +1,1 @@
-"""Comparison of runtimes: differences between gather and scatter nodes, and counterexamples."""
+"""Comparison of runtimes, and a search for inputs on which runtimes disagree."""

@@ -200,7 +200,7 @@ class Comparer:
 
         @cache
         def differing(count: int) -> tuple[str, str] | None:
-            """Return a different result of the first `count` nodes that is read by a later node."""
+            """Return a result of the first `count` nodes that differs and that later nodes read."""
             names = [name for node in nodes[:count] for name in node.output if name]
             leaving = [name for name in names if last_read.get(name, -1) >= count]
             expected, actual = first.values_of(leaving), run.values_of(leaving)

@@ -150,9 +150,9 @@ def search(
 
 
 class _Searcher:
-    """A search that draws inputs and runs each runtime in a process that it reuses.
+    """A search that draws inputs and reuses a process for each runtime.
 
-    `counts` contains the number of tries that caused each kind of difference, by first try.
+    `counts` contains the number of tries that caused each kind of difference, keyed by first try.
     """
 
     def __init__(

@@ -63,7 +63,7 @@ class GatherCall:
     `origin` is the operator version in the source model, and `row` is the version that defines
     `attributes`. `inputs`, `types` and `constants` are keyed by role. `new` collects the nodes that
     are added before the call. `indices` contains the names of new indices. `known` describes the
-    original node. `safe_range` is the range of the original indices if all are in bounds.
+    original node. `safe_range` is the range of the original indices if all indices are in bounds.
     """
 
     origin: OperatorVersion
@@ -81,7 +81,7 @@ class GatherCall:
 
     @classmethod
     def from_node(cls, inferred: InferredNode, new: SizedNodes) -> Self:
-        """Return a call that represents a node. Its conversion adds nodes to `new`."""
+        """Return a call that represents a node and adds nodes to `new` during conversion."""
         op_node = inferred.op_node
         row = op_node.operator().row
         roles = [parameter.role for parameter in row.inputs]
@@ -281,7 +281,7 @@ def _count_from_the_front(call: GatherCall, target: OperatorVersion, meaning: Me
             target, "an index is negative, and the size of the axis is not known"
         )
     counted = np.where(indices < 0, indices + np.int64(size), indices)
-    fits = counted.max() <= np.iinfo(indices.dtype).max  # If an index overflows, int64 is used.
+    fits = counted.max() <= np.iinfo(indices.dtype).max  # If an index does not fit, use int64.
     call.set_constant(Role.INDICES, counted.astype(indices.dtype) if fits else counted)
 
 

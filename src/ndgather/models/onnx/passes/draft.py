@@ -133,7 +133,6 @@ Pass: TypeAlias = Callable[[Draft], Draft]
 
 
 def check_nodes(draft: Draft) -> Draft:
-    """Raise an error if a gather or scatter is invalid."""
     for node in draft.inferred.nodes:
         if node.refusal is not None:
             raise node.op_node.named(node.refusal)

@@ -161,7 +161,7 @@ class RewriteGathers:
             if not self.target.has(name) and name not in asked:
                 allowed = f" (allowed: {numbers})" if numbers and name in _OF_OPEN_SIZES else ""
                 return f"its rewriting needs {name}, which {self.target.name} lacks{allowed}"
-        if self.target.opset is not None:  # A later pass converts all other operators.
+        if self.target.opset is not None:  # A later pass converts all except Range and Shape.
             opset, names = self.target.opset, _OF_OPEN_SIZES.intersection(names)
         newest = max(names, key=lambda name: _SINCE.get(name, 1), default="")
         since = _SINCE.get(newest, 1)
@@ -259,7 +259,6 @@ class RewriteGathers:
 
 
 def _write_node(inferred: InferredNode, write: _Writer, new: SizedNodes) -> str:
-    """Add the nodes for a call and return how they treat out-of-bounds indices."""
     call = GatherCall.from_node(inferred, new)
     constant, inside = Role.INDICES in call.constants, call.safe_range
     outside = write(call)
@@ -290,7 +289,7 @@ def _without_defaults(node: NodeProto) -> NodeProto:
 
 
 def measured_nodes(draft: Draft) -> Iterator[RewrittenNode]:
-    """Yield the reports with the number of bytes written and of multiplications in MatMul."""
+    """Yield the reports, adding the number of bytes written and of multiplications in MatMul."""
     types: dict[str, TensorType] = {}
     if any(new for _, new in draft.nodes):
         for outermost in draft.inferred.scopes:

@@ -122,7 +122,6 @@ def _known_sizes(node: ReadNode, scope: Scope) -> Array | None:
 
 
 def _is_small(known: TensorType) -> bool:
-    """Return whether a type describes a small tensor of integers or booleans."""
     sizes = known.numbers
     whole = known.dtype is not None and (known.dtype == "bool" or "int" in known.dtype)
     return whole and sizes is not None and math.prod(sizes) <= _MOST_SIZES

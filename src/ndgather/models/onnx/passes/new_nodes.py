@@ -1,4 +1,4 @@
-"""New nodes of a conversion pass, whose computations with constants are folded."""
+"""New nodes of a conversion pass, with constant folding."""
 
 from __future__ import annotations
 

@@ -70,8 +70,7 @@ class Rows:
     def write(self) -> str:
         """Add the new nodes, and return how they treat out-of-bounds indices."""
         call = self.call
-        # In cases 1 and 3 of `_gather`, the indices themselves are row numbers.
-        # The index type then only has to represent the size of the axis, not the size of data.
+        # In cases 1 and 3 of `_gather`, row numbers are less than the size of the axis.
         outer = product(self.data[: self.axis])
         whole = call.row.kind is Kind.GATHER and (outer == Size() or outer.open)
         self._choose_type([self.data[self.axis]] if whole and self.data else None)
@@ -100,7 +99,7 @@ class Rows:
         return self.outside("is ignored or raises an error" if scatters else "stays out of bounds")
 
     def outside(self, checked: str) -> str:
-        """Return how the nodes treat out-of-bounds indices, which is `checked` with checks."""
+        """Return `checked` if checks are added, or else the effect of out-of-bounds indices."""
         verb = "change" if self.call.row.kind.scatters else "select"
         return checked if self.checked else f"may {verb} another element"
 
@@ -177,7 +176,7 @@ class Rows:
             name = new.compute("Where", new.compute("Less", name, zero), behind, name)
         elif is_negative:
             # Max(-Max(index, -1), 0) is 1 for a negative index and 0 for any other index.
-            # The size is multiplied by this factor. For size 5, -2 becomes -2 + 1 * 5 = 3.
+            # This factor times the size is added to the index, so -2 becomes 3 for size 5.
             below = new.compute("Max", name, new.constant(-1, "below", dtype))
             negated = new.compute("Mul", below, new.constant(-1, "below", dtype))
             turns = new.compute("Mul", new.compute("Max", negated, zero), size)
@@ -192,7 +191,7 @@ class Rows:
         """Return an index for each indexed axis that makes the row number out of bounds.
 
         For data of shape (2, 3) with strides (3, 1), the indices are 2 and 6, because 2 * 3 and
-        6 * 1 both give row 6, but the last row is 5.
+        6 * 1 both give row 6, and the last row is row 5.
         """
         return [product(self.data[: axis + 1]) for axis in range(first, first + count)]
 
@@ -208,11 +207,11 @@ class Rows:
         apart = strides(sizes)
         beyond = self._beyond(batch, len(sizes) - batch)
         name = new.scaled(self._normalize(name, sizes[batch:], beyond), apart[batch:])
-        columns = [name]  # These terms of the row number depend on the indices of the tuple.
+        columns = [name]  # the terms of the row number that depend on the index tuple
         if len(sizes) - batch > 1:
             columns = [new.column(name, number) for number in range(len(sizes) - batch)]
         rank = len(self.indices)
-        # Each batch axis adds a term. In the example, the terms are 0, 6, 12 and 18.
+        # Each batch axis adds a term. In the example above, the terms are 0, 6, 12 and 18.
         lines = [new.line(sizes[axis], apart[axis], axis, rank) for axis in range(batch)]
         return new.total([*columns, *lines])
 
@@ -368,8 +367,8 @@ class Rows:
         2. The call has a reduction.
         3. The row numbers are constants.
         4. The row numbers are the positions of the true elements of a mask.
-        5. There are few updates. The result is gathered from updates and data, with indices in
-           which each update replaces a row. For 4 rows of data and updates of the rows 2 and 0:
+        5. There are few updates. The result is gathered from updates and data, using indices in
+           which each update replaces a row number. For 4 rows of data and updates of rows 2 and 0:
 
                 u0 u1 d0 d1 d2 d3        no update   2 3 4 5
                  0  1  2  3  4  5        row 2 = u0  2 3 0 5
@@ -436,7 +435,7 @@ class Rows:
     def _numbered(self, mask: str, rows: Size) -> str:
         """Return row numbers that select updates for true elements of a mask, and data otherwise.
 
-        The row numbers index the concatenation of data and updates. Since the k-th true element
+        The row numbers index the concatenation of data and updates. Because the k-th true element
         selects update k, the true elements are counted by a cumulative sum in log2(rows) steps:
 
             mask            . x . x
@@ -457,7 +456,7 @@ class Rows:
         return new.add("Where", mask, place, new.line(rows, Size(), 0, 1))
 
     def _where_equal(self, line: str, place: str, then: str, other: str) -> str:
-        """Return `then` for elements of `line` that equal `place`, and `other` for all others."""
+        """Return elements of `then` if `line` equals `place`, and elements of `other` otherwise."""
         new = self.new
         if self.target.has("Equal") and self.target.has("Where"):
             return new.compute("Where", new.compute("Equal", line, place), then, other)
@@ -470,7 +469,7 @@ class Rows:
         here = new.compute("Max", near, zero)
         change = new.compute("Add", then, new.compute("Mul", other, minus))
         result = new.compute("Add", other, new.compute("Mul", here, change))
-        return new.compute("Max", result, zero)  # As in `_numbered`, Max helps range analysis.
+        return new.compute("Max", result, zero)  # Max makes the range of the result non-negative.
 
     def _shared_indices(self) -> str | None:
         """Return the input of an Expand if it expands each index to a slice of data, or None.

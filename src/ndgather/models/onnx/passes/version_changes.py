@@ -185,8 +185,7 @@ def _softmax_up(node: Rewrite, target: OpSchema) -> None:
     node.set("axis", -1)
     if axis == -1 or (rank is not None and axis % max(rank, 1) == rank - 1):
         return
-    # Reshape replaces a size of 0 with the size of the input on the same axis, so 0 is only
-    # supported on an axis on which the flattened input also has size 0.
+    # Reshape replaces a size of 0 with the size of the flattened input on the same axis.
     copied = range(0 if rank is None or axis % rank == 0 else 1 + (axis % rank == 1))
     if dims is None or any(
         not isinstance(size, int) or not size
@@ -269,7 +268,6 @@ def _gemm_down(node: Rewrite, target: OpSchema) -> None:
 
 
 def _resize_to_11(node: Rewrite, target: OpSchema) -> None:
-    """Replace omitted inputs with empty tensors."""
     for number in (1, 2):
         if not node.input(number):
             node.set_input(number, node.constant([], "none", np.float32))
@@ -389,7 +387,7 @@ def _shifts_all_bits(node: Rewrite) -> bool:
 
 
 def _windows_outside(node: Rewrite) -> bool:
-    """Return whether a window may start after the input, which only the newer version ignores."""
+    """Return whether a window may start after the end of the input, where the versions differ."""
     sizes = node.get("kernel_shape")
     steps = node.get("strides") or [1] * len(sizes)
     wide = all(step <= size for step, size in zip(steps, sizes, strict=True))

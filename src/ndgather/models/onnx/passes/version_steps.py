@@ -160,7 +160,7 @@ def _change_version(node: Rewrite, opset: int) -> None:
 
 
 def _check_types(node: Rewrite, before: OpSchema, opset: int) -> None:
-    """Raise an error if the new version does not support a type that `before` supports."""
+    """Raise an error if the new operator version does not support the types of the node."""
     bound: dict[str, str] = {}
     pairs = ((node.schema.inputs, node.node.input), (node.schema.outputs, node.node.output))
     for formal, name in (
@@ -244,7 +244,7 @@ def _step_up(node: Rewrite, target: OpSchema) -> None:
 
 
 def _check_step(node: Rewrite, target: OpSchema, step: Step) -> None:
-    """Set attributes whose default value changes, or raise ModelError for an unknown change."""
+    """Set attributes explicitly if their default changes, or raise ModelError if not possible."""
     if not any(step in table for table in (CHANGES, TYPES, DOWN, UP)):
         raise node.cannot_become(target, "what changed is not known")
     changes = CHANGES.get(step, NOTHING)

@@ -137,7 +137,7 @@ class ConvertVersions:
             raise messages.cannot_become(row, f"one of {domain} {version}", why)
 
     def _keeps(self, function: Operator) -> bool:
-        """Return whether the conversion does not change the operator version of a node."""
+        """Return whether the conversion keeps the operator version of a node."""
         if self.operator is not None or self.domain not in {None, function.domain}:
             return False
         with suppress(NdgatherError):  # The conversion raises an error for a missing operator.
@@ -146,7 +146,7 @@ class ConvertVersions:
         return False
 
     def _repair(self, draft: Draft, op_node: OpNode, refusal: NdgatherError) -> InferredNode:
-        """Infer types in the first opset that allows the attributes of a node, if possible."""
+        """Infer types in the first opset that allows the attributes of a node, or raise."""
         opset = op_node.repairing_opset(refusal)
         if opset is not None and opset <= self.opset:
             later = op_node.in_opset(opset)
