@@ -593,7 +593,7 @@ class _Labels:
     of_table: dict[str, Any] = field(default_factory=dict)  # maps columns to labels
 
     def chosen(self, result: xarray.Dataset, periods: Mapping[Hashable, Any]) -> dict[str, Any]:
-        """Return the selected labels of the data and their distances from the labels asked for."""
+        """Return the selected labels of the data and their distances from the requested labels."""
         added = {}
         for name in self.labels:
             if name in result.coords and result[name].dims == (self.dim,):
@@ -651,7 +651,7 @@ class _Labels:
 
 
 class _CellError(Exception):
-    """An error raised for cells that are not valid labels."""
+    """An exception for cells that are not valid labels."""
 
     def __init__(self, bad: Any, *texts: str) -> None:
         super().__init__()
@@ -659,7 +659,7 @@ class _CellError(Exception):
 
 
 class _Column:
-    """A column whose cells become labels; `index` is None if the axis has no labels."""
+    """A column whose cells become labels; `index` is None for an axis without labels."""
 
     def __init__(self, name: str, index: Any, table: Table, lookup: Lookup) -> None:
         self.name, self.index, self.table, self.lookup = name, index, table, lookup
@@ -819,7 +819,7 @@ def _are_present(texts: Sequence[str]) -> Any:
 
 
 def _are(form: re.Pattern[str], texts: Sequence[str]) -> Any:
-    """Return which texts fully match a pattern."""
+    """Return whether each string fully matches a pattern."""
     return np.array([form.fullmatch(text) is not None for text in texts], bool)
 
 

@@ -173,7 +173,7 @@ class _Pixels(BackendArray):
 
 
 def _tiles(place: str, file: Any) -> tuple[Any, list[str]] | None:
-    """Return a tifffile array and its dimensions, or None if rasterio must read the file."""
+    """Return a tifffile array and its dimensions, unless rasterio must read the file."""
     try:
         import tifffile  # noqa: PLC0415 - an extra
         import zarr  # noqa: PLC0415 - an extra
@@ -198,7 +198,7 @@ def _tiles(place: str, file: Any) -> tuple[Any, list[str]] | None:
         if not plain:
             return None
         logging.getLogger("tifffile").addHandler(logging.NullHandler())  # do not log to stderr
-        store = tifffile.imread(place, aszarr=True, level=0, maxworkers=1)  # called on our threads
+        store = tifffile.imread(place, aszarr=True, level=0, maxworkers=1)  # ndgather has threads
         array = zarr.open_array(store, mode="r")
         weakref.finalize(array, store.close)
         return array, dims

@@ -84,8 +84,8 @@ def export_checks() -> list[jax.export.DisabledSafetyCheck]:
     """Return the safety checks to disable in `jax.export.export`.
 
     JAX refuses to export calls of ndgather's handler unless the result of this function is passed
-    as `disabled_checks`. A process that runs an exported function that calls the handler must
-    import `ndgather.arrays.jax`.
+    as `disabled_checks`. Import `ndgather.arrays.jax` before running an exported function that
+    calls the handler.
 
     Returns
     -------
@@ -166,8 +166,8 @@ class _Steps(reductions.Steps):
         return kind, jnp.float64 if dtype.itemsize == 8 else jnp.float32
 
     def quotient(self, totals: jax.Array, counts: jax.Array, where: jax.Array) -> jax.Array:
-        # XLA replaces a division by a broadcast array with an inexact product. To prevent this
-        # under vmap, `where` with two equal branches expands counts to the shape of totals.
+        # XLA replaces a division by a broadcast array with an inexact product.
+        # Under vmap, `where` with equal branches prevents this by expanding the counts.
         counts = jnp.where(totals == totals, counts, abs(counts))  # noqa: PLR0124
         quotients: jax.Array = super().quotient(totals, counts, where)
         return quotients

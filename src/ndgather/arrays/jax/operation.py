@@ -62,7 +62,7 @@ class Operation(Call):
 
 
 def checked(call: Call) -> tuple[Call, Operation]:
-    """Validate a call; return the call with JAX arrays, and the operation."""
+    """Validate a call. Return the call with JAX arrays, and the operation."""
     for name, value in (*call.named()[:3], ("fill_value", call.fill_value)):
         if name == "data" or isinstance(value, jax.Array):
             check_array(call.caller, name, value)
@@ -149,7 +149,7 @@ def whole_on(mesh: Any, rank: int) -> NamedSharding:
 
 
 def check_array(caller: str, argument: str, value: jax.Array) -> None:
-    """Raise an error if a JAX array is not numeric, has too many axes or was deleted."""
+    """Raise an error if a JAX array is not numeric, has too many axes or has been deleted."""
     if not isinstance(value, jax.Array):
         raise messages.not_an_array(caller, argument, value, "is a JAX object, but not an array")
     if not jnp.issubdtype(value.dtype, jnp.number) and value.dtype != bool:

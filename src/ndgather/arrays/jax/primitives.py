@@ -78,7 +78,7 @@ def _lower_on_cpu(ctx: Any, *operands: Any, op: Operation) -> Any:
         aliases = {0: 0} if op.scatters else None  # XLA copies data if data is needed later
         rule = jax.ffi.ffi_lowering(TARGET, operand_output_aliases=aliases)
         return rule(ctx, *operands, **_attributes(op))
-    # Exported functions must not need Python.
+    # Exported functions must not depend on Python.
     exports = ctx.module_context.lowering_parameters.for_export
     native = _native_scatter if op.scatters else _native_gather
     composed = _called_back if op.route == "callback" and not exports else native
@@ -86,7 +86,7 @@ def _lower_on_cpu(ctx: Any, *operands: Any, op: Operation) -> Any:
 
 
 class JaxLibrary(lowering.Library):
-    """The JAX functions that compute coordinates; `outside` stores unchecked flags."""
+    """The JAX functions that compute coordinates; `outside` stores out-of-bounds flags."""
 
     def __init__(self) -> None:
         super().__init__(jnp, None)
@@ -259,8 +259,8 @@ def scatter(data: Any, indices: Any, updates: Any, op: Operation) -> jax.Array:
     return result
 
 
-# Under vmap, each array has an additional axis. Arrays that are not mapped are broadcast along this
-# axis without being copied, except for the data of a scatter.
+# Under vmap, each array has an additional axis.
+# Arrays without this axis are broadcast instead of copied, except for the data of a scatter.
 
 
 def _in_front(array: Any, dim: int | None) -> jax.Array:

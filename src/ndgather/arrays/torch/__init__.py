@@ -1,6 +1,6 @@
-"""PyTorch tensors as data, indices, updates or `out`; the result is a tensor on the same device.
+"""The adapter for PyTorch tensors, which returns tensors on the device of data.
 
-Gradients behave as for torch's own functions. The first call with a tensor imports this module.
+Gradients work as in torch's own functions. The first call with a tensor imports this module.
 Import `compiling` before `torch.compile` traces the first call.
 """
 
@@ -89,7 +89,7 @@ def to_numpy(call: Call, name: str, value: Any) -> Any:
 
 
 def _not_supported(call: Call, error: Exception) -> DTypeError:
-    """Return the error for a tensor class that lacks a torch function needed by the call."""
+    """Return the error for a tensor class that lacks a required torch function."""
     on_mesh = {name: hasattr(value, "device_mesh") for name, value in checks.tensors(call)}
     if any(on_mesh.values()) and (call.scatters or not all(on_mesh.values())):
         return _beside_distributed(call, on_mesh)

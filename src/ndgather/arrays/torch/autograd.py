@@ -1,9 +1,9 @@
 """Derivatives of the operators, and `ndgather.vjp`.
 
-A gather is linear, so its tangent is the same gather of a tangent. Its transpose adds each slice to
-the elements of data that the slice was read from. In a scatter, an element of the result changes by
-``of_data * d(data) + sum(of_updates * d(update))``. The forward and backward derivatives of every
-reduction follow from the factors `of_data` and `of_updates`, which `weights` returns.
+A gather is linear, so its tangent is the same gather applied to the tangent of data. The transpose
+of a gather adds each slice to the elements of data from which the slice was read. In a scatter, an
+element of the result changes by ``of_data * d(data) + sum(of_updates * d(update))``. The forward
+and backward derivatives of all reductions follow from `of_data` and `of_updates`; see `weights`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ZERO = 4096  # added to a sum of exponents for each zero, so that the sum also 
 
 
 def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
-    """Return the gradient of a gather with respect to data; ``call.data`` only needs a shape."""
+    """Return the gradient with respect to data of a gather from the shape of ``call.data``."""
     mode = Mode.DROP if call.fills else call.mode
     # Broadcast zeros need little memory, and the core's threads fill the result with them.
     zeros = of_result.new_zeros(call.data.shape[-1:]).expand(call.data.shape)
@@ -105,19 +105,19 @@ def _gather_like(call: Call, data: torch.Tensor) -> torch.Tensor:
 def _scattered(
     call: Call, data: torch.Tensor, updates: torch.Tensor, reduction: str
 ) -> torch.Tensor:
-    """Scatter other updates to other data at the same indices, including initial values."""
+    """Scatter `updates` to `data` at the indices of `call`, including initial values."""
     step = replace(call, data=data, updates=updates, reduction=reduction, use_init_val=True)
     return checks.carry_out(step)
 
 
 def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) -> tuple[Any, Any]:
-    """Return the partial derivatives with respect to data and updates; None means 1."""
+    """Return the partial derivatives with respect to data and updates, or None for 1."""
     data, updates, reduction = call.data, call.updates, call.reduction
     steps, row = composition.Steps(), ROWS[reduction]
     rule = row.derivative
     of_data: Any = None
     of_updates: Any = None
-    untouched: Any = None  # True for elements that are not replaced; None if all are kept
+    untouched: Any = None  # True for elements without updates, or None if not needed
     if (reduction == "none" or not call.use_init_val) and (wanted[0] or result is not None):
         untouched = torch.ones_like(data, dtype=torch.bool, memory_format=torch.contiguous_format)
         replaced = torch.zeros_like(updates, dtype=torch.bool)
@@ -150,7 +150,7 @@ def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) 
         if wanted[1]:
             of_updates = of_updates * _gather_like(call, data) if call.use_init_val else of_updates
             of_updates = of_updates.to(data.dtype)
-    else:  # min and max: operands equal to the result share the derivative
+    else:  # operands of min and max that equal the result share the derivative
         assert result is not None
         hits = lowering.equal(updates, _gather_like(call, result)).to(data.dtype)
         kept = lowering.equal(data, result)
@@ -161,11 +161,11 @@ def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) 
 
 
 def _divided_products(call: Call) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """Return the product of each element's updates, and for each update the product without it.
+    """Return the product of each element's updates, and for each update the product of the others.
 
-    Dividing the product by each update is ten times as fast as sorting the updates. Return None if
-    a product might overflow float64, if the quotients must be differentiable, if a transform hides
-    the values, or if data is not on the CPU.
+    Division is ten times as fast as sorting the updates. Return None if a product might overflow
+    float64, if the result must be differentiable, if a transform hides the values, or if data is
+    not on the CPU.
     """
     data, updates = call.data, call.updates
     if torch.is_grad_enabled() or not checks.is_plain(call) or data.device.type != "cpu":
@@ -175,8 +175,8 @@ def _divided_products(call: Call) -> tuple[torch.Tensor, torch.Tensor] | None:
     if not updates.numel() or not bool(sizes.min() > 0):
         zeros = factors == 0
         factors.masked_fill_(zeros, 1)
-    # The sum of the absolute logarithms bounds every partial product. For example, the products of
-    # the updates 8 and 1/4 are between 2**-5 and 2**5, because 3 + 2 = 5.
+    # The sum of the absolute logarithms bounds every partial product.
+    # For example, products of 8 and 1/4 are between 2**-5 and 2**5, because 3 + 2 = 5.
     powers = sizes.log2_().abs_()
     if zeros is not None:
         powers.masked_fill_(zeros, _ZERO)
@@ -197,7 +197,7 @@ def _divided_products(call: Call) -> tuple[torch.Tensor, torch.Tensor] | None:
 def _save(
     ctx: Any, kind: str, options: tuple[Any, ...], tensors: tuple[Any, ...], output: torch.Tensor
 ) -> list[torch.Tensor]:
-    """Save the options and tensors that the derivatives of a call need; return the tensors."""
+    """Save the options and tensors that derivatives of a call need, and return the tensors."""
     data, indices, *rest = tensors
     ctx.kind, ctx.options = kind, options
     ctx.shapes = [tensor.shape for tensor in (data, *rest)]
@@ -213,7 +213,7 @@ def _save(
 def _call(
     ctx: Any, change: torch.Tensor, *, has_tangents: bool = False
 ) -> tuple[Call, torch.Tensor | None]:
-    """Return the saved call and its result, for the gradient or tangent `change`.
+    """Return the call and result that were saved for the gradient or tangent `change`.
 
     If the derivative does not depend on values, the result is None, and data and updates are
     uninitialized tensors with the dtype and device of `change`.
@@ -234,7 +234,7 @@ class Ndgather(_SingleLevelFunction):  # type: ignore[misc]  # torch has no type
     def forward(
         kind: str, options: tuple[Any, ...], state: tuple[bool, bool], *tensors: Any
     ) -> torch.Tensor:
-        # The call below may be differentiated again by another level of torch.func.
+        # Another level of torch.func may differentiate this operator call again.
         below, (grad, ahead) = torch._C._AutoDispatchBelowAutograd(), state
         with below, torch.set_grad_enabled(grad), _set_fwd_grad_enabled(ahead):
             return getattr(torch.ops.ndgather, kind).default(*tensors, *options)
@@ -279,7 +279,7 @@ def differentiated(kind: str, *arguments: Any) -> torch.Tensor:
         return result
 
 
-# Returns the options of an operator that the core also has. Other options keep their defaults.
+# Getters for the operator options that the core also has. Other options keep their defaults.
 _OPTIONS = {
     kind: attrgetter(*(name for name in names if name in _core.ARGUMENTS))
     for kind, names in checks.OPTIONS.items()
@@ -287,7 +287,7 @@ _OPTIONS = {
 
 
 class NdgatherCore(Ndgather):
-    """An autograd function that calls the core directly. It supports only backward passes."""
+    """An autograd function that calls the core directly and supports only backward passes."""
 
     setup_context = staticmethod(_SingleLevelFunction.setup_context)
 

@@ -22,7 +22,7 @@ from ndgather.dtypes import Numbers
 from ndgather.errors import AttributeValueError, DTypeError
 from ndgather.messages import reason, shown_value
 
-# "0" disables the Triton kernels. With "1", Triton's interpreter runs them on CPU tensors too.
+# "0" disables the Triton kernels. "1" runs the kernels on CPU tensors if TRITON_INTERPRET is "1".
 KERNELS = os.environ.get("NDGATHER_TORCH_KERNELS", "")
 INTERPRETED = KERNELS == "1" and os.environ.get("TRITON_INTERPRET") == "1"
 
@@ -32,7 +32,7 @@ INTEGERS = (
     *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
 )
 NUMPY = {  # the dtypes that NumPy supports
-    each: np.dtype(str(each).removeprefix("torch."))  # a transform would wrap a probe tensor
+    each: np.dtype(str(each).removeprefix("torch."))  # without creating a tensor
     for each in (
         *INTEGERS,
         torch.bool,
@@ -69,7 +69,7 @@ def tensor_of(array: Array, dtype: torch.dtype) -> torch.Tensor:
 
 @lru_cache(maxsize=64)
 def for_core(dtype: torch.dtype, reduction: str) -> Array | str | None:
-    """Return the core's option `arithmetic`, which is None if NumPy supports the dtype."""
+    """Return the core's option `arithmetic` for reductions in dtypes that NumPy lacks."""
     if dtype in NUMPY or reduction == "none":
         return None
     if dtype == torch.bfloat16:
@@ -79,7 +79,7 @@ def for_core(dtype: torch.dtype, reduction: str) -> Array | str | None:
         rounded: Array = torch.from_numpy(numbers).to(dtype).view(torch.uint8).numpy()
         return rounded
 
-    # Sums, differences and products in float32 are exact enough to be rounded to 8 bits correctly.
+    # Sums, differences and products are rounded correctly, because float32 is wide enough.
     every = torch.arange(256, dtype=torch.uint8, device="cpu").view(dtype)
     return reductions.byte_results(reduction, every.to(torch.float32).numpy(), bytes_of)
 
@@ -171,7 +171,7 @@ def tensors(call: Call) -> list[tuple[str, torch.Tensor]]:
 
 
 def check_shapes(call: Call) -> tuple[int, ...]:
-    """Return the shape of the slices that a call selects; raise ShapeError if shapes do not fit."""
+    """Return the shape of the selected slices; raise ShapeError if the shapes do not match."""
     slices = slow_path.result_shape(call)
     if call.scatters:
         arguments.check_updates(call, call.updates.shape, slices)
@@ -251,14 +251,14 @@ _NO_CONTEXT = nullcontext()
 
 
 def carry_out(call: Call, context: AbstractContextManager[Any] = _NO_CONTEXT) -> torch.Tensor:
-    """Run a call in the core within a context, or as an operator if the core refuses it."""
+    """Run a call in the core within a context, or as an operator if the core refuses the call."""
     with context:
         result: Any = call.run()
     return operate(call) if isinstance(result, _core.Refusal) else result
 
 
 def with_tensors(call: Call) -> Call:
-    """Return `call` with validated options, and with all arrays as tensors on one device."""
+    """Return `call` with validated options, and with all arrays as tensors on data's device."""
     caller = call.caller
     for name, value in call.named():
         if isinstance(value, torch.Tensor):
@@ -281,7 +281,7 @@ def with_tensors(call: Call) -> Call:
         axis, batch_dims = (arguments.integer(call, name) for name in ("axis", "batch_dims"))
         call = replace(call, axis=axis, batch_dims=batch_dims)
     if any(not -(2**63) <= n < 2**63 for n in (call.axis, call.batch_dims, *call.window_shape)):
-        check_shapes(call)  # raises an error, because an operator only supports int64
+        check_shapes(call)  # raises an error, because operators support only int64
     return checked(with_nonnegative_axes(call))
 
 
@@ -344,7 +344,7 @@ def fill_number(caller: str, value: Any, dtype: torch.dtype) -> Any:
     if isinstance(value, torch.Tensor):
         try:
             value = value.item()
-        except (RuntimeError, TypeError) as error:  # not a single number, or under a transform
+        except (RuntimeError, TypeError) as error:  # several elements, or a transform
             raise messages.fill_value_lost(caller, value, dtype) from error
     known = numbers(dtype)
     if known is None:

@@ -1,6 +1,6 @@
-"""Support for `torch.compile`: each call of a public function becomes a node of its graph.
+"""Support for `torch.compile`, which records each call of a public function as a graph node.
 
-Importing this module registers the functions and imports torch's compiler, which takes over a
+Importing this module registers the functions and imports torch's compiler, which takes more than a
 second. The public functions are written in C, which the compiler cannot trace. During tracing, each
 node calls its function with fake tensors, so that the arguments are validated by the same code as
 in eager calls.
@@ -25,7 +25,7 @@ _ARRAYS = ("data", "indices", "starts", "updates")
 
 
 class RefusedInGraphError(Unsupported, NdgatherError):  # type: ignore[misc]
-    """An error in a compiled call; without ``fullgraph``, torch repeats the call uncompiled."""
+    """An error in a compiled call, which torch repeats uncompiled unless ``fullgraph=True``."""
 
 
 def _traceable(kind: str) -> Callable[..., Any]:
@@ -88,7 +88,7 @@ def _tensor(kind: str, name: str, value: Any) -> torch.Tensor:
 
 
 def _register() -> None:
-    """Make the compiler trace the replacements instead of the public functions."""
+    """Make the compiler trace the results of `_traceable` instead of the public functions."""
     # After a refused call, torch runs the function and all its callers uncompiled.
     skip = eval_frame._FrameAction.SKIP
     strategy = eval_frame._FrameExecStrategy(skip, skip)

@@ -15,7 +15,7 @@ from ndgather.array_call import Call
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import checks
 
-# torch has few functions for these dtypes, so that their bits are processed as signed integers.
+# torch has few functions for these dtypes, so process their bits as signed integers.
 _SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 
 
@@ -79,7 +79,7 @@ class TorchLibrary(Steps, lowering.Library):
         return (bits.remainder(modulus) + beyond).remainder(modulus)
 
     def raise_if_any(self, outside: torch.Tensor, error: Callable[[Any], Exception]) -> bool:
-        """Raise the error for the first flag that is set, except on the meta device."""
+        """Raise the error for the first flag that is set, unless data is on the meta device."""
         if outside.device.type != "meta" and bool(outside.any()):
             raise error(outside.reshape(-1).to(torch.uint8).argmax())
         return True
@@ -152,7 +152,7 @@ def run(call: Call) -> torch.Tensor:
 
 
 def row_numbers(call: Call) -> tuple[int, torch.Tensor]:
-    """Return the row count, and each position's row or, if out of bounds, the row count."""
+    """Return the row count and each position's row, which is the row count if out of bounds."""
     library, shapes = TorchLibrary(call.data), (call.data.shape, call.indices.shape)
     layout, numbers, outside = lowering.rows_of(call, library, *shapes)
     if outside is not None:

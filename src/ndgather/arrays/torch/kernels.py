@@ -1,9 +1,9 @@
 """Triton kernels of gathers and scatters for tensors on CUDA and ROCm devices.
 
 A gather launches a single kernel, which reads each index, checks it and copies the slice. Kernels
-never read out of bounds. A scatter first computes the destination of every update. If destinations
-may be duplicate, the updates are sorted by destination. A single thread then applies all updates of
-an element in the order of the indices, so that the result always has the same bits as in the core.
+never read out of bounds. A scatter first computes the destination of every update. If there
+may be duplicate destinations, updates are sorted by destination. A single thread then applies all
+updates of an element in the order of the indices, so that the result has the same bits as the core.
 
 Each *position* selects a *run*, a sequence of elements with a constant stride. The *dense* array is
 the result of a gather or the updates of a scatter. A *lane* is an element in reductions, and an
@@ -77,7 +77,7 @@ class Config(NamedTuple):
 
 @triton.jit
 def _share(args, config: tl.constexpr):
-    """Return the first and the end lane of this program, and the number of lanes in a run."""
+    """Return the first lane of this program, the end of its lanes, and the lanes per run."""
     program = tl.program_id(1).to(config.number)
     begin = program * args.share * config.lanes
     width = (program * 0 + args.run) * config.word
@@ -184,7 +184,7 @@ def key_kernel(keys, last, indices, errors, args, config: tl.constexpr):
 
 @triton.jit
 def _combine(old, new, operation: tl.constexpr):
-    """Combine an element and an update. Sums and products of 16-bit floats are rounded."""
+    """Combine an element and an update. Results of 16-bit floats are rounded from float32."""
     short: tl.constexpr = old.dtype.is_floating() and old.dtype.primitive_bitwidth == 16
     kind: tl.constexpr = tl.float32 if short else old.dtype
     a = old.to(kind)
@@ -214,7 +214,7 @@ def scatter_kernel(result, updates, keys, last, order, args, config: tl.constexp
         keys    0  1  2  2      the sorted destinations
         order   1  3  0  2      the update at each place; the sort is stable
 
-    Duplicate destinations are handled in one of three ways. Assignments write only the last update
+    There are three ways to handle duplicate destinations. Assignments write only the last update
     of each destination, which is read from `last` or `order`. Integers are added atomically, in any
     order. In all other reductions, the first place of a destination applies all of its updates in
     sorted order: place 2 applies the updates 0 and 2, and place 3 applies no update.
@@ -242,8 +242,8 @@ def scatter_kernel(result, updates, keys, last, order, args, config: tl.constexp
             old = tl.load(to, mask=mask, other=0)
             at = number
             more = good
-            # Repeat until all updates of all places have been applied. The unrolled inner loop
-            # starts to load the next updates before the current update has been applied.
+            # Repeat until all updates of all places have been applied.
+            # The unrolled inner loop loads the next updates before it applies the current update.
             while tl.max(more.to(tl.int32), 0) > 0:
                 for _ in tl.static_range(ahead):
                     here = at < args.positions
@@ -494,7 +494,7 @@ class Plan:
             kept[0] = compiled[grid]
 
     def errors(self, data: torch.Tensor, stream: int) -> tuple[Any, torch.Tensor | None]:
-        """Return a key and a zeroed error buffer, or two Nones if mode is not "raise"."""
+        """Return a key and a zeroed error buffer, or None for both if mode is not "raise"."""
         if not self.waits:
             return None, None
         key = f"{data.get_device()} {stream}"
@@ -566,7 +566,7 @@ class _Scatter(composition.Steps):
                 ahead = 0 if assigns else 8
         given, step = (*arrays, keys, last, order), (reduction, atomic, ahead)
         self.plan.launch(scatter_kernel, self.stream, given, step=step)
-        if data.dtype == torch.bool and reduction == "add":  # the sum of booleans is modulo 2
+        if data.dtype == torch.bool and reduction == "add":  # booleans are added modulo 2
             arrays[0].bitwise_and_(1)
         return data
 

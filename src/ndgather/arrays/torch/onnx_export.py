@@ -266,11 +266,11 @@ def _all(op: Any, inside: Any) -> Any:
 
 
 def _filled(op: Any, call: Any, result: Any, inside: Any, rest: int) -> Any:
-    """Fill the slices of a result, its last `rest` axes, at out-of-bounds indices."""
+    """Fill the slices of a result at out-of-bounds indices. Each slice has `rest` axes."""
     if inside is None:
         return result
-    # Where in onnxruntime turns -0.0 into 0.0 if the condition is true, so the condition must be
-    # true for the fill value. Not is avoided, because onnxruntime would remove Not and swap values.
+    # In onnxruntime, Where turns -0.0 into 0.0 if the condition is true.
+    # The condition must therefore be "out of bounds", without a Not, which onnxruntime removes.
     outside = op.Equal(op.Cast(inside, to=_INT64), op.Constant(value_int=0))
     if rest:
         outside = op.Unsqueeze(outside, _integers(op, range(-rest, 0)))

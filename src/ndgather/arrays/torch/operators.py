@@ -159,7 +159,7 @@ def _carry_out(call: Call) -> torch.Tensor:
 
 
 def _entry_of_axis(tensor: torch.Tensor, axis: int | None) -> torch.Tensor:
-    """Return the first subtensor along an axis, or an uninitialized one if the axis is empty."""
+    """Return the first entry along an axis, or an uninitialized tensor if the axis is empty."""
     if axis is None:
         return tensor
     if tensor.shape[axis]:

@@ -35,9 +35,9 @@ _NAMED = xarray.DataArray | xarray.Variable
 def run(call: Call) -> Any:
     """Run a call with xarray arguments.
 
-    If `data` is a DataArray, the result is also a DataArray. Dimensions and coordinates of the axes
-    that replace indexed axes come from `indices`, if `indices` is a DataArray, and those of all
-    other axes come from `data`.
+    If `data` is a DataArray, the result is also a DataArray. Axes that replace indexed axes get the
+    dimensions and coordinates of `indices`, if `indices` is a DataArray. All other axes keep the
+    dimensions and coordinates of `data`.
     """
     for name, value in call.named():
         if not isinstance(value, _NAMED) and exchange.adapter_name(type(value)) == __name__:
@@ -86,7 +86,7 @@ def _run(call: Call, chunks: Any) -> Any:
         return slow_path.run(call)
     if call.scatters:
         return slow_path.run(replace(call, data=np.asarray(call.data)))
-    if call.fills:  # the fill value must not be decoded
+    if call.fills:  # fill values must not be decoded
         return calls.gather(call, arrays.open_reader(call.data, chunks, "data"))
     return arrays.gather(call.data, call, arrays.Options(call, "data", chunks))
 

@@ -51,8 +51,8 @@ class Accessor(Generic[T]):
     ) -> T:
         """Select by labels; labels with a shared dimension select points.
 
-        This method has the same arguments as xarray's ``sel``, but reads each chunk of a lazy array
-        at most once, and only if the chunk contains a point.
+        This method works like xarray's ``sel``, but reads each chunk of a lazy array at most once,
+        and only if the chunk contains a point.
 
         Parameters
         ----------
@@ -60,8 +60,8 @@ class Accessor(Generic[T]):
             Labels along the dimensions, as for xarray's ``sel``: DataArrays, arrays, lists, single
             labels or slices. Use a dict for dimensions that have the name of an option. Each row of
             a DataFrame is a point; the new dimension is named after the index of the DataFrame, or
-            ``index``. A name without a coordinate stands for the one axis that has its meaning:
-            ``lat`` finds ``latitude``. This also applies to names in options.
+            ``index``. Without a coordinate ``lat``, the name ``lat`` selects along the only axis of
+            latitudes. This also applies to other common names, and to names in options.
         method : {None, "nearest", "pad", "backfill", "linear"} or dict
             How to look up a label:
 
@@ -394,7 +394,7 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         return selection.resolve(data, labels, request)
 
     def _dataset(self) -> xarray.Dataset:
-        """Return the data as a shallow copy whose variables may be modified, always a Dataset."""
+        """Return the data as a Dataset, copied shallowly so that its variables may be modified."""
         if isinstance(self._data, xarray.DataArray):
             return self._data.to_dataset(name=_VALUES)
         return self._data.copy(deep=False)

@@ -157,8 +157,8 @@ def open_reader(array: Any, chunks: Sequence[int] | None, name: str) -> Reader:
 def _dataset_of_h5py(variable: Any) -> Any:
     """Return the h5py dataset of a netCDF4 variable if the variable has no fill value, or None.
 
-    If there is no fill value, netCDF4 returns uninitialized memory for unwritten parts of a
-    variable, but h5py returns zeros.
+    Without a fill value, netCDF4 returns uninitialized memory for unwritten parts of a variable,
+    but h5py returns zeros.
     """
     group = variable.group()
     has_value = hasattr(variable, "get_fill_value") and variable.get_fill_value() is not None
@@ -251,7 +251,7 @@ class PartReader:
         self.in_flight = reader.in_flight
         chunk_lengths: list[Any] = [*reader.grid.chunk_lengths]
         shape = [*reader.grid.shape]
-        # For each axis, the chunks of the array that contain selected positions, with these parts.
+        # For each axis, the numbers of chunks with selected positions, and the positions to take.
         self.parts: dict[int, list[tuple[int, Any]]] = {}
         self.inverses: dict[int, Positions] = {}
         for axis, entry in enumerate(key):
@@ -262,7 +262,7 @@ class PartReader:
                 self.inverses[axis] = inverse
             chunks = reader.grid.chunk_at(axis, positions)
             numbers, first = np.unique(chunks, return_index=True)
-            # For the line 9 1 0 1, positions is 0 1 9, chunks is 0 0 2, and first is 0 2.
+            # For the line 9 1 0 1, positions = 0 1 9, chunks = 0 0 2, and first = 0 2.
             # Without positions, `split` returns an empty piece, and `zip` is empty.
             pieces = np.split(positions, first[1:])
             self.parts[axis] = [
@@ -278,7 +278,7 @@ class PartReader:
         return None if size_of is None else size_of(self._there(chunk)[0])
 
     def _there(self, chunk: Chunk) -> tuple[Chunk, list[Any]]:
-        """Return the chunk of the array that contains a chunk of the part, and the part to take."""
+        """Return a chunk of the whole array, and the positions to take along every axis."""
         there, here = [], []
         for axis in range(len(chunk)):
             number = chunk[self.order.index(axis)]
@@ -423,7 +423,7 @@ def take_present(array: Any, key: Key, options: Options) -> Array:
 def estimate_points(
     array: Any, positions: Mapping[int, Positions], options: Options
 ) -> Estimate | None:
-    """Estimate a read at positions along axes; return None if the array is in memory."""
+    """Estimate a read at positions along axes, or return None for an array in memory."""
     if not is_lazy(array):
         return None
     points = np.broadcast_arrays(*positions.values())
@@ -505,7 +505,7 @@ def tuples(positions: list[Positions]) -> Positions:
 
 
 class PointwiseArray(LazyArray):
-    """An array from which xarray's `isel` gathers with ndgather."""
+    """An array that makes xarray's `isel` gather with ndgather."""
 
     __slots__ = ("_array", "_options", "_take")
 
@@ -572,7 +572,7 @@ def select(
 
 
 def as_array(caller: str, name: Hashable, indexer: Any) -> Array:
-    """Convert labels or positions to an array; raise if several axes have no dimension names."""
+    """Convert labels or positions to an array. Several axes must have dimension names."""
     if hasattr(type(indexer), "untyped_storage"):  # a torch tensor
         indexer = arguments.plain_array(caller, str(name), indexer)
     try:

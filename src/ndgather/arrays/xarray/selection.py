@@ -330,7 +330,7 @@ def check_name(caller: str, name: Hashable, names: Iterable[Hashable]) -> None:
 
 
 def check_names(caller: str, data: xarray.Dataset, names: Iterable[Hashable]) -> None:
-    """Raise if a name is neither a dimension nor a 1-d or indexed coordinate."""
+    """Raise an error if a name is neither a dimension nor a 1-d or indexed coordinate."""
     known = [*dict.fromkeys([*data.sizes, *data.xindexes, *data.coords])]
     for name in names:
         check_name(caller, name, known)
@@ -345,7 +345,7 @@ def check_names(caller: str, data: xarray.Dataset, names: Iterable[Hashable]) ->
 
 
 def pandas_index(data: xarray.Dataset, name: Hashable) -> PandasIndex | None:
-    """Return the pandas index of a 1-d coordinate, or None without labels or a pandas index."""
+    """Return a pandas index for a 1-d coordinate, or None if it has no labels or another index."""
     index = data.xindexes.get(name)
     if type(index) is PandasIndex:
         return index

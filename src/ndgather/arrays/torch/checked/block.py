@@ -39,7 +39,7 @@ _FRAMES = torch._C._dynamo.eval_frame
 _LOCK = threading.Lock()
 _MOST_CALLS = 4096  # flags are read at most this many calls after the first flag
 _REFUSALS = (RuntimeError, IndexError, ValueError, TypeError, AttributeError)
-_KINDS = (  # the dtypes of checked values, then of checked indices
+_KINDS = (  # the dtypes of checked values, and the dtypes of checked indices
     (torch.float64, torch.float32, torch.float16, torch.bfloat16),
     (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8),
 )
@@ -131,18 +131,18 @@ class checked_indices(ContextDecorator, metaclass=_NeedsParentheses):  # noqa: N
     """Check the indices of torch's own operators before they run.
 
     Use the class as a context manager or function decorator. If an index is out of bounds, the
-    error names the operator, the argument, the first bad entry, the allowed values, the module and
-    the line of the program. ``python -m ndgather checked SCRIPT`` checks a whole program. Threads
-    that start while the block is open are checked until the block ends.
+    error names the operator, the argument, the first invalid entry, the allowed values, the module
+    and the line of the program. Threads that start while the block is open are checked until the
+    block ends. ``python -m ndgather checked SCRIPT`` checks a whole program.
 
     Parameters
     ----------
     wait : bool, default True
         If True, raise the error before the operator runs; every operator that reads indices then
-        waits for the device. If False, calls do not wait for a GPU: bad indices are replaced by the
-        lowest allowed value, so that the device does not fail, and the first error is raised at the
-        end of the block, or by `check`. Until then, values that are computed from a replaced index
-        are meaningless.
+        waits for the device. If False, calls do not wait for a GPU. Out-of-bounds indices are
+        replaced with the lowest allowed value, so that the device does not fail, and the first
+        error is raised at the end of the block, or by `check`. Until then, values that are computed
+        from a replaced index are meaningless.
 
     Raises
     ------
@@ -211,7 +211,7 @@ class checked_indices(ContextDecorator, metaclass=_NeedsParentheses):  # noqa: N
                 self.check()
 
     def check(self) -> None:
-        """Wait for the device and raise the error for the first bad index since the last check."""
+        """Wait for the device, and raise an error if an index was out of bounds."""
         flags, self._flags, self._calls = self._flags, [], 0
         with dispatch.HiddenChecks():
             for first, error in flags:
@@ -250,7 +250,7 @@ class checked_indices(ContextDecorator, metaclass=_NeedsParentheses):  # noqa: N
     def _find_error(
         self, operator: str, entries: Entries, given: dict[str, Any]
     ) -> Exception | None:
-        """Return the error, or replace bad indices and store a flag for `check`."""
+        """Return the error, or replace out-of-bounds indices and store a flag for `check`."""
         # A forked process must wait, because it never reads the flags.
         waits = self._wait or os.getpid() != self._process or entries.lowest > entries.highest
         name, _, item = entries.argument.rstrip("]").partition("[")

@@ -57,9 +57,9 @@ def list_overloads(names: Iterable[str]) -> Iterator[torch._ops.OpOverload]:
 
 
 def list_operators() -> Iterator[torch._ops.OpOverload]:
-    """Yield the overloads in `torch.ops.aten` that are checked."""
+    """Yield the overloads in `torch.ops.aten` whose indices are checked."""
     for operator in list_overloads(OPERATORS):
-        # For a composite operator, check only its parts, unless these receive modified indices.
+        # Check only the parts of a composite operator, unless the parts receive modified indices.
         name = operator._schema.name.removeprefix("aten::")
         if name.startswith("_") or name in WHOLE or not operator._can_decompose():
             yield operator
@@ -100,7 +100,7 @@ def replace_unravel_index(make_function: Callable[..., Callable[..., Any]]) -> C
     """Check calls of `torch.unravel_index`, and return a function that removes the check."""
     # Replace an internal function, because a program may already have imported unravel_index.
     function = getattr(torch.functional, "_unravel_index", None)
-    if function is None:  # not in this version of torch
+    if function is None:  # this version of torch has no such function
         return lambda: None
     checked = make_function(function)
 
@@ -127,8 +127,8 @@ def install_kernels(make_kernel: MakeKernel) -> None:
         _LIBRARIES[-1].impl(name, kernel, _NAME, with_keyset=True)
     with warnings.catch_warnings(action="ignore"):  # torch warns about overridden kernels
         install_sparse_kernels(library, make_kernel)
-    # Higher-order operators such as torch.cond are dispatched in Python, which requires a kernel or
-    # fallthrough for every key. Operators in the branches of torch.cond are checked.
+    # Higher-order operators such as torch.cond require a kernel or fallthrough for every key.
+    # The operators in the branches of torch.cond are checked.
     getattr(torch._ops, "_HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS", []).append(_KEY)
     for each in torch._ops._higher_order_ops.values():
         each.fallthrough(_KEY)
@@ -194,7 +194,7 @@ class HiddenChecks:
         self.functions = torch._C.DisableTorchFunction()
         self.keys = torch._C._ExcludeDispatchKeyGuard(_HIDDEN)
         self.tracing = torch._C._get_tracing_state()
-        if self.tracing is not None:  # set None before the tracer's key is excluded
+        if self.tracing is not None:  # reset before excluding the tracer's key
             torch._C._set_tracing_state(None)
         self.functions.__enter__()
         self.keys.__enter__()
@@ -207,7 +207,7 @@ class HiddenChecks:
 
 
 def is_traced() -> bool:
-    """Return whether a dispatch mode is tracing a graph or computing only sizes."""
+    """Return whether a dispatch mode is tracing a graph or computing only shapes."""
     if not torch._C._len_torch_dispatch_stack():
         return False
     return any(torch._C._get_dispatch_mode(key) is not None for key in _MODES)
@@ -230,7 +230,7 @@ def unwrap_values(values: torch.Tensor) -> torch.Tensor | None:
 
 
 def is_readable(values: torch.Tensor) -> bool:
-    """Return whether the values of a tensor exist and can be read now."""
+    """Return whether a tensor has values that can be read now."""
     if values.numel() == 0 or values.is_nested or values.layout != torch.strided:
         return False
     if type(values).__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl:

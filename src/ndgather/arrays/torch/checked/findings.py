@@ -1,4 +1,4 @@
-"""Error reports for out-of-bounds indices: the line, the module, the argument and the message."""
+"""Error messages for out-of-bounds indices, with the argument, the module and the line."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The table of torch's operators that read indices, with the rules that find them in a call.
 
 `OPERATORS` has a line for every operator in `torch.ops.aten` that reads indices. Other operators
-are not checked. A *position* is an index value, or another value with bounds, such as a length.
+are not checked. A *position* is an index or another bounded value, such as a length.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def find_coordinates(get: Get, of: str = "the result") -> Found:
 
 def find_compressed_indices(get: Get, of: str = "result") -> Found:
     layout, plain = get("layout"), get("plain_indices")
-    if plain.numel() == 0:  # torch initializes compressed indices later in this case
+    if plain.numel() == 0:  # torch initializes the indices of an empty tensor later
         return
     by_rows = layout in (torch.sparse_csr, torch.sparse_bsr)
     first, second = ("crow", "col") if by_rows else ("ccol", "row")
@@ -264,8 +264,8 @@ OPERATORS: dict[str, tuple[Rule, ...]] = {
     "poisson": (ValueRule("self", "is not a rate", math.inf, "0 or more"),),
 }
 
-# Operators that read the indices of sparse tensors. Checks run below autograd, where torch has
-# separate kernels for sparse tensors, so that calls with dense tensors have no overhead.
+# Operators that read the indices of sparse tensors.
+# Checks run in torch's kernels for sparse tensors, so that dense calls have no overhead.
 SPARSE = (
     # Products.
     *("addmm", "addmv", "bmm", "hspmm", "mm", "mv", "sparse_sampled_addmm"),
@@ -300,15 +300,15 @@ REFUSED: dict[str, tuple[Rule, ...]] = dict.fromkeys(
     (find_packed_rows,),
 )
 
-# Operators that raise an IndexError on the CPU. All others raise a RuntimeError, at least in some
-# cases, and on a GPU every operator raises a RuntimeError.
+# Operators that raise an IndexError on the CPU.
+# All other operators, and all operators on a GPU, raise a RuntimeError at least in some cases.
 RAISE_INDEX_ERROR = (
     *("embedding", "embedding_renorm", "nll_loss", "nll_loss2d", "put", "take"),
     *("index", "index_copy", "index_fill", "index_put", "index_reduce"),
 )
 
-# Composite operators that modify indices before they call other operators. For example,
-# take_along_dim reduces its indices modulo the axis size.
+# Composite operators that modify indices before they call other operators.
+# For example, take_along_dim reduces its indices modulo the axis size.
 WHOLE = ("one_hot", "take_along_dim")
 
 

@@ -54,7 +54,7 @@ class Entries(NamedTuple):
         return bad & ~(passed if isinstance(passed, torch.Tensor) else values == passed)
 
     def fit(self) -> bool:
-        """Return whether all values are in bounds; wait for the device at most twice."""
+        """Return whether all values are in bounds. This waits for the device at most twice."""
         values = self.values
         if self.wrong is not None:
             return not self.wrong.any().item()
@@ -70,7 +70,7 @@ class Entries(NamedTuple):
         return self.passed is not None and not self.outside().any().item()
 
     def first(self) -> torch.Tensor:
-        """Return the count, the first flat index and the first value of out-of-bounds values."""
+        """Return the number of out-of-bounds values, the flat index of the first, and its value."""
         bad = self.outside().flatten()
         first = bad.byte().argmax().reshape(1)
         return torch.cat([bad.sum().reshape(1), first, self.values.to(self.kind).take(first)])
@@ -98,7 +98,7 @@ class IndexRule:
         values, size, passed = get(self.argument), None, get(self.passed)
         if values is None or isinstance(values, int):
             return
-        values = torch.as_tensor(values)  # lengths may be a list
+        values = torch.as_tensor(values)  # `lengths` may be a list
         axis = get(self.axis) if isinstance(self.axis, str) else self.axis
         if self.size:
             size = get(self.size)

@@ -23,7 +23,7 @@ def change_process(
 ) -> None:
     """Call `enter_thread` in each thread that starts, and run compiled functions eagerly.
 
-    `make_function` returns the function that checks the calls of `torch.unravel_index`.
+    `make_function` returns a function that checks the calls of `torch.unravel_index`.
     """
     with _LOCK:
         changes = ExitStack()
@@ -41,7 +41,7 @@ def restore_process() -> None:
 
 
 def _watch_threads(changes: ExitStack, enter_thread: Callable[[], object]) -> None:
-    """Call a function in each new thread before it runs, regardless of its class and target.
+    """Call a function at the start of each new thread, regardless of the thread's class.
 
     `threading` installs a profile function in each thread that it starts. The profile function
     uninstalls itself at its first event, so that the thread runs at full speed.

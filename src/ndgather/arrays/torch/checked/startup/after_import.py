@@ -1,4 +1,4 @@
-"""A finder that calls a function after an import. The module itself imports only `sys`."""
+"""A finder that calls a function after an import. This module imports only `sys`."""
 
 import sys
 
@@ -19,7 +19,7 @@ class AfterImport:
         sys.meta_path.insert(0, self)
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
-        """Return the spec of another finder, with a loader that calls the function afterwards."""
+        """Return the spec of another finder, with a loader that also calls the function."""
         if name != self._name:
             return None
         others = [finder.find_spec for finder in sys.meta_path if finder is not self]

@@ -25,7 +25,7 @@ _said: "list[str]" = []
 
 
 def say_once(reason: str, text: str) -> None:
-    """Print on stderr that something is not checked, once for each reason."""
+    """Print to stderr that something is not checked, once for each reason."""
     if reason not in _said and sys.stderr is not None:
         _said.append(reason)
         sys.stderr.write(f"ndgather checked: {text} is not checked: {reason}\n")
@@ -51,7 +51,7 @@ def watch_children(event: str, values: "Any") -> None:
         program, words, environment = os.fsdecode(values[0]), values[1], values[-1]
         words = [] if isinstance(words, (str, bytes)) else [os.fsdecode(each) for each in words]
         given = {os.fsdecode(name): os.fsdecode(environment[name]) for name in environment or ()}
-    except TypeError:  # the arguments are invalid, and the caller raises an error
+    except TypeError:  # the arguments are invalid, so the caller raises an error
         return
     if "python" not in os.path.basename(program):
         return
@@ -65,7 +65,7 @@ def watch_children(event: str, values: "Any") -> None:
 
 
 def import_hidden() -> None:
-    """Import another `sitecustomize` that this module hides, such as a distribution's."""
+    """Import a hidden `sitecustomize`, for example from a Linux distribution."""
     own = sys.modules.pop("sitecustomize")
     try:
         import sitecustomize  # type: ignore[import-not-found]  # noqa: F401, PLC0415
