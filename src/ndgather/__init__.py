@@ -60,7 +60,7 @@ __all__ = [
 
 __version__ = "0.3.0"
 
-# Imported on first use, so that importing ndgather takes little longer than importing NumPy.
+# Public names that are imported on first use, to keep ``import ndgather`` fast.
 _LATER = {
     "show": "show",
     "vjp": "vjp",
@@ -143,12 +143,12 @@ def get_memory_limit() -> int:
 
 @own_errors("set_memory_limit")
 def set_memory_limit(limit: int) -> None:
-    """Set how much memory of freed results is kept for reuse.
+    """Set the maximum amount of freed memory that is kept for reuse.
 
-    The page faults of a large new array cost as much time as the gather that fills it. When a
-    result of at least 1 MiB is freed, its memory is therefore kept for later results of similar
-    size. The default is the environment variable ``NDGATHER_MEMORY_LIMIT`` or, if it is not set,
-    256 MiB, but no more than 1/16 of the machine's memory.
+    Page faults in a large new array take as long as the gather that fills the array. When a result
+    of at least 1 MiB is freed, its memory is therefore kept for later results of similar size. The
+    default is the environment variable ``NDGATHER_MEMORY_LIMIT`` or, if it is not set, the smaller
+    of 256 MiB and 1/16 of the machine's memory.
 
     Parameters
     ----------
@@ -211,8 +211,9 @@ def _usable_processors() -> int:
 def _quotas(membership: str | os.PathLike[str], root: str | os.PathLike[str]) -> list[int]:
     """Return the CPU limits of the control groups of this process and their parents, rounded up.
 
-    Each line of `membership` is ``number:controllers:path``, with paths below `root`. Version 2
-    groups have ``cpu.max``; version 1 groups have ``cpu.cfs_quota_us`` and ``cpu.cfs_period_us``.
+    Each line of `membership` has the form ``number:controllers:path``, with a path below `root`.
+    Version 2 groups store the limit in ``cpu.max``, version 1 groups in ``cpu.cfs_quota_us`` and
+    ``cpu.cfs_period_us``.
     """
     limits = []
     for line in _read(membership).splitlines():
@@ -262,12 +263,12 @@ _OPTIONAL = (
 def show_versions(file: TextIO | None = None) -> None:
     """Print the information needed in a bug report: versions, processor and settings.
 
-    Versions come from package metadata; no package is imported.
+    Package versions are read from metadata, without importing the packages.
 
     Parameters
     ----------
     file : text file, optional
-        Where to print; by default, standard output.
+        The file to print to. The default is standard output.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The public functions: signatures and documentation. The core implements the bodies."""
+"""The signatures and docstrings of the public functions."""
 
 # mypy: disable-error-code="empty-body"
 
@@ -44,9 +44,9 @@ _DEFAULTS = {field.name: field.default for field in fields(Call) if field.defaul
 
 
 def call_of(caller: str, /, *arguments: Any, **options: Any) -> Call:
-    """Return the `Call` that the public function `caller` makes with these arguments.
+    """Return the `Call` that the public function `caller` builds from these arguments.
 
-    A call of `gather_ranges` has no indices.
+    The starts, stops and lengths of `gather_ranges` are omitted.
     """
     signature = SIGNATURES[caller]
     try:
@@ -66,10 +66,10 @@ def call_of(caller: str, /, *arguments: Any, **options: Any) -> Call:
 
 
 def fast_call(function: F) -> F:
-    """Wrap a core function in the name, signature and docstring of `function`.
+    """Return a core function with the name, signature and docstring of `function`.
 
-    The body of `function` is never run. Its name must be the value of a `Kind`, and its parameters
-    must be listed in ``_core.ARGUMENTS``, starting with those that have no default.
+    The body of `function` is never run. The function name must be the value of a `Kind`, and all
+    parameter names must be in ``_core.ARGUMENTS``.
     """
     kind = function.__name__
     signature = SIGNATURES[kind] = bare_signature(inspect.signature(function))
@@ -104,8 +104,8 @@ def gather_nd(
 ) -> NDArray[Any]:
     """Gather slices of `data` at index tuples.
 
-    The last axis of `indices` holds index tuples. A tuple with an index for every axis of `data`
-    selects an element; a shorter tuple selects a whole slice.
+    Each vector along the last axis of `indices` is an index tuple. A tuple with an index for every
+    axis of `data` selects an element. A shorter tuple selects a slice.
 
     Parameters
     ----------
@@ -130,18 +130,18 @@ def gather_nd(
     fill_value : scalar, default zero of the dtype
         Used if ``mode="fill"``; must be representable in the dtype of `data`.
     out : array, optional
-        Array for the result, with matching shape and dtype and any strides. It may overlap `data`
-        and `indices`. If the call fails, `out` is unchanged unless a stored array could not be
-        read.
+        Array for the result, with matching shape and dtype and any strides. `out` may overlap
+        `data` and `indices`. If the call fails, `out` is unchanged unless a stored array could not
+        be read.
     memory : int or str, optional
         For stored arrays: the maximum size of the buffers in bytes, or a string like
         ``"512 MiB"``, in addition to the result and 8 bytes per index tuple.
     progress : callable or bool, optional
-        For stored arrays: called in the calling thread with the number of completed chunks and the
-        total number. True displays a tqdm progress bar.
+        For stored arrays: a function that the calling thread calls with the completed and total
+        numbers of chunks. Pass True to display a tqdm progress bar.
     executor : optional
-        For stored arrays: an executor as in `concurrent.futures` that reads the chunks. By
-        default, threads of this process read them.
+        For stored arrays: the executor that reads the chunks, as in `concurrent.futures`. By
+        default, threads of this process read the chunks.
 
     Returns
     -------
@@ -151,8 +151,8 @@ def gather_nd(
     Raises
     ------
     IndexOutOfBoundsError
-        If an index is out of bounds, even if the result is empty. The error names the first in C
-        order. Memory outside `data` is never read.
+        If an index is out of bounds, even if the result is empty. The error names the first
+        out-of-bounds index in C order. Memory outside `data` is never read.
     ShapeError
         If the shapes do not match, including the shape of `out`.
     DTypeError
@@ -174,8 +174,8 @@ def gather_nd(
         out[p] = data[(*p[:b], *indices[p])]
 
     ONNX GatherND-11 to 13, OpenVINO GatherND-8 and ``tf.gather_nd`` are stricter versions of this
-    function. Large calls run in several threads (see `set_num_threads`), and calls longer than
-    about ten microseconds release the GIL.
+    function. Large calls run in several threads (see `set_num_threads`), and calls that run longer
+    than about 10 microseconds release the GIL.
 
     Examples
     --------
@@ -212,10 +212,11 @@ def gather_elements(
     progress: bool | Callable[[int, int], object] | None = None,
     executor: Executor | None = None,
 ) -> NDArray[Any]:
-    """Gather one element of `data` for each index, along one axis.
+    """Gather one element of `data` along an axis for each index.
 
-    Each entry of `indices` is a position along `axis`; its own position in `indices` gives the
-    remaining coordinates. Use it with the result of ``argmax`` or ``argsort``, for example.
+    An entry of `indices` selects a position along `axis`. On the other axes, the gathered element
+    has the same coordinates as the entry. Use this function, for example, with the result of
+    ``argmax`` or ``argsort``.
 
     Parameters
     ----------
@@ -251,8 +252,9 @@ def gather_elements(
         out[p] = data[(*p[:axis], indices[p], *p[axis + 1 :])]
 
     ONNX GatherElements-11 and 13 and OpenVINO GatherElements-6 are stricter versions of this
-    function; ``torch.gather`` does not accept negative indices, and ``numpy.take_along_axis``
-    broadcasts. Unless `axis` is the last axis, each thread may use up to 1 MiB of temporary memory.
+    function. Unlike this function, ``torch.gather`` rejects negative indices and
+    ``numpy.take_along_axis`` broadcasts its arguments. Unless `axis` is the last axis, each thread
+    may use up to 1 MiB of temporary memory.
 
     Examples
     --------
@@ -289,8 +291,8 @@ def gather(
 ) -> NDArray[Any]:
     """Gather whole slices of `data` along one axis.
 
-    Without `batch_dims` this is ``numpy.take``: each index selects everything at that position of
-    `axis`, and the shape of `indices` replaces the axis.
+    Without `batch_dims`, this function is equivalent to ``numpy.take``. Each index selects the
+    slice at that position along `axis`, and the axes of `indices` replace `axis` in the result.
 
     Parameters
     ----------
@@ -302,7 +304,7 @@ def gather(
         The axis to index, in ``-data.ndim..data.ndim-1``.
     batch_dims : int, default 0
         Number of leading axes that `data` and `indices` share, at most `axis` and the rank of
-        `indices`. A negative number is relative to the rank of `indices`, and must be at least
+        `indices`. A negative value is relative to the rank of `indices` and must be at least
         ``-min(data.ndim, indices.ndim)``.
     mode, fill_value, out, memory, progress, executor
         See `gather_nd`.
@@ -360,10 +362,11 @@ def gather_windows(
     progress: bool | Callable[[int, int], object] | None = None,
     executor: Executor | None = None,
 ) -> NDArray[Any]:
-    """Gather windows of `data`: boxes of equal shape at given starting positions.
+    """Gather windows of the same shape from `data`, given their start positions.
 
-    Each start along the last axis of `starts` is the lowest corner of a window, for example of an
-    image patch or a section of a time series. The remaining axes of `data` are copied whole.
+    Each vector along the last axis of `starts` is the first position of a window. Windows can be
+    image patches or sections of a time series, for example. Axes of `data` without a window size
+    are copied whole.
 
     Parameters
     ----------
@@ -379,7 +382,7 @@ def gather_windows(
 
         - ``raise``: raise an error.
         - ``clip``: move the window to the nearest position inside `data`.
-        - ``fill``: fill the part outside with `fill_value`.
+        - ``fill``: fill positions outside `data` with `fill_value`.
         - ``wrap``, ``edge``, ``reflect``: extend `data` as ``numpy.pad`` does in these modes.
 
         A sequence gives one mode for each axis of a window, for example ``("edge", "wrap")`` for
@@ -413,9 +416,9 @@ def gather_windows(
 
         out[(*p, *w)] = data[tuple(starts[p] + w)]
 
-    In mode ``raise`` the result equals NumPy's ``sliding_window_view(data, window_shape)`` indexed
+    In mode ``raise``, the result equals NumPy's ``sliding_window_view(data, window_shape)`` indexed
     by `starts`. ``jax.lax.gather`` and StableHLO also gather windows, but in mode ``fill`` they
-    fill a window completely if any part of it is outside.
+    fill the entire window if any part of the window is out of bounds.
 
     Examples
     --------
@@ -467,10 +470,10 @@ def gather_ranges(
     progress: bool | Callable[[int, int], object] | None = None,
     executor: Executor | None = None,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Gather ranges of different lengths along one axis, concatenated.
+    """Gather ranges of different lengths along one axis and concatenate them.
 
-    Each range is given by its start and its stop, or by its start and its length, like the rows of
-    a sparse matrix. The function also returns the offset at which each range begins in the result.
+    Each range is specified by a start and a stop, or by a start and a length, like the rows of a
+    sparse matrix. The function also returns the offset at which each range begins in the result.
 
     Parameters
     ----------
@@ -524,8 +527,8 @@ def gather_ranges(
 
         values[offsets[i] : offsets[i + 1]] = data[starts[i] : stops[i]]
 
-    Each chunk of a stored array is read once, no matter how many ranges it contains. Starts and
-    stops are always read on the CPU. If a range extends past the axis, or `data` comes from another
+    A chunk of a stored array is read only once, even if several ranges need the chunk. Starts and
+    stops are always read on the CPU. If a range extends past the axis or `data` belongs to another
     library, the call also needs 8 bytes of temporary memory per gathered position.
 
     Examples
@@ -569,9 +572,9 @@ def scatter_nd(
 ) -> NDArray[Any]:
     """Update slices of a copy of `data` at index tuples.
 
-    The last axis of `indices` holds index tuples, as in `gather_nd`. By default, each update
-    replaces the slice that its tuple selects. With `reduction`, it is combined with the slice, for
-    example added to it.
+    Each vector along the last axis of `indices` is an index tuple, as in `gather_nd`. By default,
+    each update replaces the slice that the index tuple selects. A `reduction` combines the update
+    with the slice, for example by adding them.
 
     Parameters
     ----------
@@ -608,7 +611,7 @@ def scatter_nd(
     Raises
     ------
     IndexOutOfBoundsError
-        If an index is out of bounds. The error names the first in C order.
+        If an index is out of bounds. The error names the first out-of-bounds index in C order.
     ShapeError
         If the shapes do not match.
     DTypeError
@@ -620,7 +623,7 @@ def scatter_nd(
         If the result does not fit in memory. Raised before anything is read or written.
     StoredArrayError
         If a chunk could not be read or written. Its attribute `written` lists the chunks that were
-        written before.
+        written before the error.
 
     See Also
     --------
@@ -633,16 +636,16 @@ def scatter_nd(
 
         out[tuple(indices[p])] = reduce(out[tuple(indices[p])], updates[p])
 
-    The result is bit-identical to this loop for any number of threads. With duplicate indices,
-    updates are therefore applied in C order of `indices`, and the last one wins for ``none``.
-    Integers wrap around on overflow. Floats, including bfloat16 and float8, are rounded after every
-    step. For booleans, ``add`` is or, ``sub`` is xor, and ``mul`` is and. ``min`` and ``max``
-    propagate NaN and keep the old element if both are equal. ``mean`` divides the sum by the
+    The result is bit-identical to this loop for any number of threads. Updates at duplicate indices
+    are therefore applied in C order, and with reduction ``none`` the last update wins. Integers
+    wrap around on overflow. Floats, including bfloat16 and float8, are rounded after every step.
+    For booleans, ``add`` is logical OR, ``sub`` is XOR, and ``mul`` is AND. ``min`` and ``max``
+    propagate NaN and keep the old element if the update equals it. ``mean`` divides the sum by the
     count, rounding down for integers. Complex numbers do not support ``min`` and ``max``, booleans
     do not support ``mean``, and non-numeric dtypes support only ``none``.
 
     In a stored array, each chunk (or shard) that contains a target is read once, updated and
-    rewritten as a whole. If the call fails midway, a note on the error lists the chunks that are
+    rewritten as a whole. If the call fails midway, a note on the error lists the chunks that were
     already updated. Concurrent calls that update the same chunks may lose updates. ``mean`` needs 8
     additional bytes per element of the chunks being processed.
 
@@ -688,11 +691,10 @@ def scatter_elements(
     progress: bool | Callable[[int, int], object] | None = None,
     executor: Executor | None = None,
 ) -> NDArray[Any]:
-    """Update one element of a copy of `data` for each index, along one axis.
+    """Update one element along an axis for each index, in a copy of `data`.
 
-    Each entry of `indices` is a position along `axis`; its own position in `indices` gives the
-    remaining coordinates, as in `gather_elements`. `reduction` combines updates with elements, as
-    in `scatter_nd`.
+    An entry of `indices` selects a position along `axis`, as in `gather_elements`. A `reduction`
+    combines updates with elements, as in `scatter_nd`.
 
     Parameters
     ----------
@@ -731,8 +733,9 @@ def scatter_elements(
         out[target] = reduce(out[target], updates[p])
 
     ONNX ScatterElements-11 to 18 and OpenVINO ScatterElementsUpdate-3 and 12 are stricter versions
-    of this function; ``torch.scatter`` and ``torch.scatter_reduce`` do not accept negative indices.
-    Unless `axis` is the last axis, each thread may use up to 1 MiB of temporary memory.
+    of this function. Unlike this function, ``torch.scatter`` and ``torch.scatter_reduce`` reject
+    negative indices. Unless `axis` is the last axis, each thread may use up to 1 MiB of temporary
+    memory.
 
     Examples
     --------

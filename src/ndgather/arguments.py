@@ -1,4 +1,4 @@
-"""Validate the arguments of a call, convert them to NumPy arrays, and raise the core's errors."""
+"""Validate the arguments of calls, convert them to NumPy arrays, and raise errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ndgather.errors import (
 )
 from ndgather.messages import shown, shown_value
 
-Shape: TypeAlias = Sequence[Any]  # sizes may be unknown or symbolic
+Shape: TypeAlias = Sequence[Any]  # a shape whose sizes may be unknown or symbolic
 
 REDUCTIONS = tuple(reductions.ROWS)
 WINDOW_MODES = (Mode.RAISE, Mode.CLIP, Mode.FILL, Mode.WRAP, Mode.EDGE, Mode.REFLECT)
@@ -41,7 +41,7 @@ _STRINGS_ARE_SAFE = np.lib.NumpyVersion(np.__version__) >= "2.3.2"
 
 
 def check_rows_of_strings(caller: str, dtype: np.dtype[Any], has_axes: bool) -> None:
-    """Raise if NumPy is too old to copy rows of variable-width strings safely."""
+    """Raise DTypeError if NumPy is too old to copy rows of variable-width strings safely."""
     if dtype.kind == "T" and has_axes and not _STRINGS_ARE_SAFE:
         raise DTypeError(
             f"{caller}: data.dtype = {dtype} is not safe in rows with axes, as NumPy "
@@ -59,10 +59,10 @@ def checked(
 ) -> Call:
     """Return `call` with a validated mode, fill value, reduction and `use_init_val`.
 
-    The arrays may belong to any library. The fill value becomes a 0-d array of `dtype`, the NumPy
-    dtype of data; if `dtype` is None it is not converted. `supported` lists the reductions that
-    data supports; by default it follows from `dtype`. With `any_start`, a sum in a dtype without 0
-    may start from its first update.
+    The arrays may belong to any library. The fill value is converted to a 0-d array of `dtype`, the
+    NumPy dtype of data, unless `dtype` is None. By default, `dtype` also determines the `supported`
+    reductions. If `any_start` is true, a sum in a dtype that cannot represent 0 may start from the
+    first update.
     """
     caller = call.caller
     mode = checked_mode(call)
@@ -93,7 +93,7 @@ def checked(
 
 
 def check_storage_options(call: Call) -> Call:
-    """Return `call` with validated storage options; `memory` becomes a number of bytes."""
+    """Return `call` with validated storage options and `memory` converted to bytes."""
     caller, progress, executor = call.caller, call.progress, call.executor
     if progress is False:
         progress = None
@@ -118,7 +118,7 @@ def byte_count(caller: str, memory: object) -> int:
         match = _SIZE.fullmatch(memory)
         unit = _UNITS.get(match[2]) if match else None
         if match is not None and unit is not None:
-            return int(min(float(match[1]) * unit, sys.maxsize))  # a larger limit has no effect
+            return int(min(float(match[1]) * unit, sys.maxsize))  # larger limits have no effect
     elif isinstance(memory, int) and not isinstance(memory, bool) and memory >= 0:
         return int(memory)
     raise AttributeValueError(
@@ -149,7 +149,7 @@ def checked_mode(call: Call) -> Mode | tuple[Mode, ...]:
 
 
 def window_mode(caller: str, mode: object, depth: int) -> Mode | tuple[Mode, ...]:
-    """Return the mode of windows: a single mode, or a tuple if the axes have different modes.
+    """Return a single mode for all window axes, or a tuple if the axes have different modes.
 
     `mode` is a name, a sequence of names, or names separated by commas.
     """
@@ -185,7 +185,7 @@ def as_integer(caller: str, option: str, value: object) -> int:
 
 
 def integer(call: Call, option: str) -> int:
-    """Return an integer option, clipped to 64 bits."""
+    """Return an integer option, clipped to the range of int64."""
     value = getattr(call, option)
     if type(value) is not int:
         with messages.converted_errors(lambda _: _not_integer(call, option)):
@@ -194,7 +194,7 @@ def integer(call: Call, option: str) -> int:
 
 
 def slices_shape(call: Call) -> tuple[int, ...]:
-    """Return the shape of the slices that a call without windows selects."""
+    """Return the shape of a gather's result or a scatter's updates. Windows are not supported."""
     axis, batch_dims = integer(call, "axis"), integer(call, "batch_dims")
     refusal = _core.slices_shape(call.kind, call.data.shape, call.indices.shape, axis, batch_dims)
     if refusal.rule != "none":
@@ -203,9 +203,9 @@ def slices_shape(call: Call) -> tuple[int, ...]:
 
 
 def separate_hint(kind: Kind, data: object, arrays: Mapping[str, object]) -> str:
-    """Return the hint for index arrays passed as separate arguments, or an empty string.
+    """Return a hint that stacks index arrays passed as separate arguments, or an empty string.
 
-    In a scatter the last of `arrays` is the updates; for windows it is the window shape.
+    The last array is `updates` in a scatter and `window_shape` in a gather of windows.
     """
     names = [*arrays]
     last = f", {names.pop()}" if kind.scatters or kind.windows else ""
@@ -215,7 +215,7 @@ def separate_hint(kind: Kind, data: object, arrays: Mapping[str, object]) -> str
 
 
 def positional_hint(kind: Kind, given: Sequence[object]) -> str:
-    """Return the end of the error text for index arrays passed as separate arguments."""
+    """Return an error-message suffix for index arrays that were passed by position."""
     letters = "ijklmnpq"[: len(given) - 1]
     arrays: dict[str, object] = dict(zip(letters, given[1:], strict=False))
     if len(given) > 1 + len(letters) or not all(map(foreign.is_listed, given)):
@@ -228,7 +228,7 @@ def positional_hint(kind: Kind, given: Sequence[object]) -> str:
 
 
 def _not_integer(call: Call, option: str) -> DTypeError:
-    """Return the error for an option; its hint covers torch's argument order."""
+    """Return the error for a non-integer option, with a hint about the order of arguments."""
     hint = messages.ORDERS.get(call.caller, "") if option == "axis" else ""
     names = ("indices", "updates", "axis", "batch_dims")
     given = {name: getattr(call, name) for name in names}
@@ -239,7 +239,7 @@ def _not_integer(call: Call, option: str) -> DTypeError:
 
 
 def sizes(caller: str, argument: str, value: object) -> tuple[int, ...]:
-    """Return a shape given as a sequence of sizes."""
+    """Return `value` as a shape, or raise ShapeError if it is not a sequence of sizes."""
 
     def refusal(_: object) -> ShapeError:
         what = f"{caller}: {argument} = {shown_value(value)} is not a shape"
@@ -253,7 +253,7 @@ def sizes(caller: str, argument: str, value: object) -> tuple[int, ...]:
 
 
 def check_updates(call: Call, updates: Shape, slices: Shape) -> None:
-    """Raise ShapeError if updates do not have the shape of the selected slices."""
+    """Raise ShapeError if the updates and the selected slices have different shapes."""
     if tuple(updates) != tuple(slices):
         raise updates_do_not_fit(call, call.data.shape, call.indices.shape, slices, updates)
 
@@ -269,7 +269,7 @@ def updates_do_not_fit(
 
 
 def tuples_hint(call: Call, indices: Shape) -> str:
-    """Return the hint for indices whose last axis does not hold index tuples."""
+    """Return a hint for indices without an axis of index tuples."""
     if len(indices) != 1:
         return messages.TUPLES
     return f"one index for each slice is {foreign.column('indices', call.indices)}"
@@ -284,12 +284,12 @@ def check_out(call: Call, result: Shape, out: Shape) -> None:
 
 
 def check_plain_out(call: Call, shape: Shape) -> None:
-    """Raise an error if `out` is not a NumPy array of the given shape and the dtype of data."""
+    """Raise an error if `out` is not a NumPy array with the given shape and the dtype of data."""
     dtype = call.data.dtype
     refusal = _core.check_out(call.out, np.broadcast_to(np.zeros((), dtype), shape))
     if refusal.rule != "none":
         raise_error(call, refusal)
-    if call.out.dtype != dtype:  # strings with a different missing value
+    if call.out.dtype != dtype:  # string dtypes may differ in their missing values
         raise messages.out_dtype(call.caller, call.out.dtype, dtype)
 
 
@@ -315,7 +315,7 @@ def plain_array(
         why = f"is not an array: {shown_value(error, str)}"
         return messages.not_an_array(caller, argument, value, why)
 
-    with messages.converted_errors(refusal):  # foreign containers may raise any exception
+    with messages.converted_errors(refusal):  # containers may raise any exception
         array = np.ndarray.view(convert(value), np.ndarray)
     if array.dtype == object and array.ndim == 0 and convert is np.asarray:
         raise messages.not_an_array(caller, argument, value, "is not an array")
@@ -325,10 +325,11 @@ def plain_array(
 
 
 def native_indices(call: Call) -> Array:
-    """Return the indices of a call in native byte order; the core checks their dtype.
+    """Return the indices of a call in native byte order, without checking their dtype.
 
-    An empty float array such as ``np.empty((0, 2))`` is accepted, because it is a common way to
-    write "no index tuples". ``np.array([])`` is not: its shape does not give the length of a tuple.
+    Empty float arrays such as ``np.empty((0, 2))`` are accepted because they are a common way to
+    write "no index tuples". The array ``np.array([])`` is rejected because its shape does not
+    specify the length of an index tuple.
     """
     check_listed(call)
     indices = plain_indices(call.caller, call.indices, call.indices_name)
@@ -338,7 +339,7 @@ def native_indices(call: Call) -> Array:
 
 
 def check_depth(call: Call, indices: Any) -> None:
-    """Raise an error if empty indices have no axis of index tuples."""
+    """Raise an error if a call that requires index tuples has empty 1-d indices."""
     if call.kind.tuples and tuple(indices.shape) == (0,):
         raise messages.no_index_tuples(call.caller, call.indices_name, call.indices)
 
@@ -364,7 +365,7 @@ def _native(indices: Array) -> Array:
 
 
 def plain_indices(caller: str, value: object, name: str = "indices") -> Array:
-    """Return indices in native byte order; an empty list becomes int64."""
+    """Return indices as an array in native byte order. Empty lists become int64 arrays."""
     try:
         indices = plain_array(caller, name, value)
     except DTypeError as error:
@@ -401,12 +402,12 @@ def check_listed(call: Call) -> None:
 
 
 def _by_tuples(kind: Kind) -> str:
-    """Return the name of the function that accepts index tuples."""
+    """Return the name of the corresponding function that accepts index tuples."""
     return str(kind) if kind.tuples else "scatter_nd" if kind.scatters else "gather_nd"
 
 
 def fill_element(caller: str, value: object, dtype: np.dtype[Any] | Numbers) -> Array:
-    """Return `value` as an element of `dtype`; see `dtypes.hold`."""
+    """Return the fill value as a 0-d array of `dtype`. See `dtypes.hold` for the rules."""
     foreign.check(caller, "fill_value", value)
     element = dtypes.hold_one(value, dtype)
     if element is None:
@@ -415,7 +416,7 @@ def fill_element(caller: str, value: object, dtype: np.dtype[Any] | Numbers) -> 
 
 
 def plain_updates(call: Call, dtype: np.dtype[Any] | Numbers) -> Array:
-    """Return the updates of a call in `dtype`, the dtype of data.
+    """Return the updates of a call as an array of `dtype`, the dtype of data.
 
     Arrays must already have this dtype, in any byte order, because a conversion could lose
     information. Numbers and lists are converted if the dtype can represent their values; see
@@ -431,7 +432,7 @@ def plain_updates(call: Call, dtype: np.dtype[Any] | Numbers) -> Array:
 
 
 def held(caller: str, name: str, value: object, dtype: np.dtype[Any] | Numbers) -> Array:
-    """Return numbers or lists converted to a dtype that can represent them."""
+    """Convert numbers or lists to a dtype, or raise an error if it cannot represent a value."""
     by_object = isinstance(dtype, np.dtype) and dtype.kind == "O"
     convert = partial(np.asarray, dtype=dtype) if by_object else dtypes.array_of
     values = plain_array(caller, name, value, convert)
@@ -449,13 +450,13 @@ def held(caller: str, name: str, value: object, dtype: np.dtype[Any] | Numbers) 
 
 
 def _shown_at(values: Array, position: int) -> str:
-    """Return the subscript and value at a flat index, to follow an array's name in errors."""
+    """Format the element at a flat index for an error message, as in ``[1, 2] = 5``."""
     where = tuple(map(int, np.unravel_index(position, values.shape)))
     return f"{messages.subscript(where)} = {shown_value(values.item(position))}"
 
 
 def out_of_bounds(call: Call, facts: tuple[Any, ...]) -> IndexOutOfBoundsError:
-    """Return the error for the first out-of-bounds index; `facts` come from the core."""
+    """Return the error for an out-of-bounds index, which the core describes in `facts`."""
     window = call.window_shape if call.kind.windows else None
     return messages.index_out_of_bounds(call.caller, *facts, window=window)
 
@@ -463,7 +464,7 @@ def out_of_bounds(call: Call, facts: tuple[Any, ...]) -> IndexOutOfBoundsError:
 def index_dtype(
     caller: str, dtype: object, name: str = "indices", library: str | None = ""
 ) -> DTypeError:
-    """Return the error for indices that are not integers; None as `library` omits the hint."""
+    """Return the error for indices that are not integers, with a hint unless `library` is None."""
     word, hint = dtype_name(dtype), ""
     if library == "":
         library = type(dtype).__module__.partition(".")[0]
@@ -546,7 +547,7 @@ def raise_error(call: Call, refusal: _core.Refusal) -> NoReturn:
         case "out_read_only":
             raise messages.out_read_only(caller)
         case "out_overlaps_itself":
-            strides = getattr(call.out, "strides", None)  # arrays of some libraries have no strides
+            strides = getattr(call.out, "strides", None)  # arrays of some libraries lack strides
             what = f"out = {type(call.out).__name__} object lets"
             if strides is not None:
                 what = f"out.strides = {shown(strides)} let"

@@ -1,4 +1,4 @@
-"""Gather and scatter calls, represented as data."""
+"""The kinds and arguments of gather and scatter calls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _arguments = attrgetter("kind", *_core.ARGUMENTS)
 
 
 class Kind(StrEnum):
-    """The kinds of calls, numbered as in the core. Each operator maps to the closest kind."""
+    """The kinds of calls, in the same order as in the core."""
 
     GATHER_ND = "gather_nd"
     GATHER_ELEMENTS = "gather_elements"
@@ -36,8 +36,8 @@ class Kind(StrEnum):
     GATHER_WINDOWS = "gather_windows"
 
     scatters: bool
-    tuples: bool  # indices are tuples along the last axis
-    elements: bool  # an index selects an element, not a slice
+    tuples: bool  # each vector along the last axis of indices is an index tuple
+    elements: bool  # each index selects an element instead of a slice
     windows: bool
 
     def __init__(self, name: str) -> None:
@@ -48,12 +48,12 @@ class Kind(StrEnum):
 
     @property
     def gather(self) -> Kind:
-        """The gather that reads the elements that this kind updates."""
+        """The kind of gather that corresponds to this kind of scatter."""
         return _GATHERS.get(self, self)
 
     @property
     def scatter(self) -> Kind:
-        """The scatter that updates the elements that this kind reads."""
+        """The kind of scatter that corresponds to this kind of gather."""
         return Kind.SCATTER_ELEMENTS if self.elements else Kind.SCATTER_ND
 
 
@@ -61,7 +61,7 @@ _GATHERS = {Kind.SCATTER_ND: Kind.GATHER_ND, Kind.SCATTER_ELEMENTS: Kind.GATHER_
 
 
 class Mode(StrEnum):
-    """How to treat out-of-bounds indices; EDGE and REFLECT are for windows, DROP for scatters."""
+    """How to treat out-of-bounds indices. EDGE and REFLECT apply to windows, DROP to scatters."""
 
     RAISE = "raise"
     WRAP = "wrap"
@@ -71,7 +71,7 @@ class Mode(StrEnum):
     EDGE = "edge"
     REFLECT = "reflect"
 
-    __repr__ = str.__repr__  # error texts show modes as users write them
+    __repr__ = str.__repr__  # error messages show modes as users write them
 
 
 _Call = TypeVar("_Call", bound="Call")
@@ -79,9 +79,9 @@ _Call = TypeVar("_Call", bound="Call")
 
 @dataclass(frozen=True)
 class Call:
-    """The arguments of a gather or scatter. Each kind ignores arguments that it does not have."""
+    """The arguments of a gather or scatter. Arguments that a kind does not use are ignored."""
 
-    caller: str  # the function name in error texts
+    caller: str  # the function name in error messages
     kind: Kind
     data: Any
     indices: Any
@@ -89,17 +89,17 @@ class Call:
     axis: Any = 0
     batch_dims: Any = 0
     reduction: Any = "none"
-    mode: Any = "raise"  # after validation a `Mode`, or a tuple if window axes differ
+    mode: Any = "raise"  # after validation, a `Mode` or a tuple with a `Mode` for each window axis
     fill_value: Any = None
     use_init_val: Any = True
     out: Any = None
-    negative: bool = True  # negative indices count from the end
-    arithmetic: Any = None  # for dtypes that NumPy lacks: None, "bfloat16" or 256x256 results
+    negative: bool = True  # whether negative indices count from the end
+    arithmetic: Any = None  # for dtypes that NumPy lacks: "bfloat16" or a 256x256 table
     window_shape: tuple[int, ...] = ()  # for windows
-    memory: Any = None  # maximum bytes of buffers; this and the next two: stored arrays
-    progress: Any = None  # called with the completed and total numbers of chunks
-    executor: Any = None  # reads the chunks instead of the threads of this process
-    updates_name: str = "updates"  # in error texts
+    memory: Any = None  # the maximum size of buffers for stored arrays, in bytes
+    progress: Any = None  # a function of the completed and total numbers of chunks
+    executor: Any = None  # the executor that reads the chunks of stored arrays
+    updates_name: str = "updates"  # the name of updates in error messages
 
     @property
     def scatters(self) -> bool:
@@ -107,22 +107,22 @@ class Call:
 
     @property
     def modes(self) -> tuple[Mode, ...]:
-        """The mode of each axis of a window; empty for calls without windows."""
+        """The mode of each window axis. Empty for calls without windows."""
         one = not isinstance(self.mode, tuple)
         return (self.mode,) * len(self.window_shape) if one else self.mode
 
     @property
     def raises(self) -> bool:
-        """True if an out-of-bounds index raises an error on any axis."""
+        """True if any axis has mode ``raise``."""
         return Mode.RAISE in (self.mode, *self.modes)
 
     @property
     def fills(self) -> bool:
-        """True if out-of-bounds elements are filled on any axis."""
+        """True if any axis has mode ``fill``."""
         return Mode.FILL in (self.mode, *self.modes)
 
     def as_gather(self, **changes: Any) -> Call:
-        """Return the gather at the targets of a scatter. It fills the slices of dropped updates."""
+        """Return the gather of the slices that a scatter updates. Mode DROP becomes FILL."""
         mode = Mode.FILL if self.mode == Mode.DROP else self.mode
         return replace(self, kind=self.kind.gather, mode=mode, **changes)
 
@@ -131,7 +131,7 @@ class Call:
         return "starts" if self.kind.windows else "indices"
 
     def named(self) -> tuple[tuple[str, Any], ...]:
-        """Return pairs of names, as used in error texts, and arrays."""
+        """Return each array argument with its name in error messages."""
         return (
             ("data", self.data),
             (self.indices_name, self.indices),
@@ -140,7 +140,7 @@ class Call:
         )
 
     def run(self) -> Array | _core.Refusal:
-        """Run the call in the core and return its result, or the reason for a refusal."""
+        """Run the call in the core and return the result, or the `Refusal` of the core."""
         return _core.run(self.arguments())
 
     def arguments(self) -> _core.Arguments:
@@ -148,14 +148,14 @@ class Call:
         return _core.Arguments(_arguments(self))
 
     def repeatable(self) -> Callable[..., Array | _core.Refusal]:
-        """Return a function that repeats the call for other NumPy arrays without conversions."""
+        """Return a function that makes the same call on other NumPy arrays, unconverted."""
         return partial(_core.run, self.arguments())
 
 
 def replace(call: _Call, /, **changes: Any) -> _Call:
     """Return a copy of a call with some arguments changed.
 
-    `dataclasses.replace` is five times slower and took half the time of a small call.
+    `dataclasses.replace` is five times slower and accounted for half the time of a small call.
     """
     made = object.__new__(type(call))
     values = vars(made)
@@ -166,9 +166,9 @@ def replace(call: _Call, /, **changes: Any) -> _Call:
 
 
 def with_padding(array: Array) -> Array:
-    """Return a view of structured elements whose copies include the bytes between fields.
+    """Return a view of a structured array as raw bytes, so that copies include padding.
 
-    NumPy does not copy padding. Other dtypes are returned unchanged.
+    NumPy does not copy the padding between fields. Arrays of other dtypes are returned unchanged.
     """
     dtype = array.dtype
     is_plain = not dtype.names or dtype.hasobject or not dtype.itemsize
@@ -176,6 +176,6 @@ def with_padding(array: Array) -> Array:
 
 
 class Executor(Protocol):
-    """An object that runs functions elsewhere, such as an executor of `concurrent.futures`."""
+    """An object that runs functions asynchronously, such as a `concurrent.futures.Executor`."""
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any: ...

@@ -1,4 +1,4 @@
-"""The roles that the axes of data and of the result play in a call.
+"""How a call uses each axis of its data and its result.
 
 For ``gather(data, indices, axis=2, batch_dims=1)`` with 4-d data and 3-d indices::
 
@@ -11,7 +11,7 @@ For ``gather(data, indices, axis=2, batch_dims=1)`` with 4-d data and 3-d indice
                            |               |   |
     indices              axis 0            1   2
 
-The *dense* array is the result of a gather or the updates of a scatter; both have the same axes.
+In this module, the *dense* array is the result of a gather or the updates of a scatter.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from ndgather.array_call import Array, Call
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
-    """The axes of data and of the dense array, by role.
+    """The axes of data and of the dense array, grouped by role.
 
-    A position in the dense array determines a coordinate on each axis in `points`: on the `indexed`
-    axes it is an index, and on the others it is the coordinate of the position itself.
+    A position in the dense array determines a coordinate of data on each axis in `points`. On
+    `indexed` axes, the coordinate comes from the indices. On other axes, the coordinate is the same
+    as in the dense array.
 
     >>> from ndgather.array_call import Call, Kind
     >>> axes = Axes.of(Call("gather", Kind.GATHER, None, None, axis=2, batch_dims=1), 4, (5, 6, 7))
@@ -40,14 +41,14 @@ class Axes:
 
     points: tuple[int, ...]
     indexed: tuple[int, ...]
-    slices: tuple[int, ...]  # copied whole
-    positions: tuple[int, ...]  # this and the following are axes of the dense array
-    window: tuple[int, ...] = ()  # positions within a window
+    slices: tuple[int, ...]  # axes that are copied whole
+    positions: tuple[int, ...]  # from here on, axes of the dense array
+    window: tuple[int, ...] = ()  # axes within a window
     dense_slices: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, call: Call, data_rank: int, indices: Sequence[Any]) -> Axes:
-        """Return the axes of a valid call; `indices` is the shape of the indices."""
+        """Return the axes of a valid call whose indices have the shape `indices`."""
         kind, batch = call.kind, int(call.batch_dims)
         axes, rank = tuple(range(data_rank)), len(indices) - kind.tuples
         if kind.elements:
@@ -63,7 +64,7 @@ class Axes:
                 dense_slices=tuple(range(window, window + data_rank - end)),
             )
         axis, batch = int(call.axis) % data_rank, batch + rank * (batch < 0)
-        end = axis + rank - batch  # the axes of indices become the axes axis:end of the result
+        end = axis + rank - batch  # the axes of indices become axis:end in the result
         return cls(
             points=(*axes[:batch], axis),
             indexed=(axis,),
@@ -74,30 +75,30 @@ class Axes:
 
     @property
     def aligned(self) -> tuple[int, ...]:
-        """The axes of data whose coordinate is that of the position, such as batch axes."""
+        """The axes in `points` whose coordinates do not come from indices, such as batch axes."""
         return tuple(axis for axis in self.points if axis not in self.indexed)
 
     def data_view(self, data: Array) -> Array:
-        """Return a view of `data`, or of a chunk of it, with the axes `points` first."""
+        """Return a view of data or of a chunk, with the axes in `points` moved to the front."""
         return data.transpose(self.points + self.slices)
 
     def dense_view(self, dense: Array) -> Array:
-        """Return a view of the dense array with the axes of positions first."""
+        """Return a view of the dense array, with the axes in `positions` moved to the front."""
         return dense.transpose(self.positions + self.window + self.dense_slices)
 
     def point(self, position: Sequence[Any], indexed: Iterable[Any]) -> tuple[Any, ...]:
-        """Return the coordinates on the axes `points` for a position and its indices."""
+        """Return the coordinates on the axes in `points`, given a position and its index values."""
         values = iter(indexed)
         return tuple(next(values) if a in self.indexed else position[a] for a in self.points)
 
     def in_data(self, points: Sequence[Any], slices: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the values of each role, ordered by the axes of data."""
+        """Return values for all axes of data, in axis order."""
         return _ordered(self.points + self.slices, (*points, *slices))
 
     def in_dense(
         self, positions: Sequence[Any], window: Sequence[Any], slices: Sequence[Any]
     ) -> tuple[Any, ...]:
-        """Return the values of each role, ordered by the axes of the dense array."""
+        """Return values for all axes of the dense array, in axis order."""
         order = self.positions + self.window + self.dense_slices
         return _ordered(order, (*positions, *window, *slices))
 

@@ -1,8 +1,9 @@
-"""Properties of dtypes: kind of number, extreme values, and which values they can represent.
+"""Properties of dtypes: number kinds, extreme values and representable values.
 
-`hold` applies the same rules to the fill values and updates of every library. Float and complex
-dtypes may round a number, but must not turn finite numbers into infinity or the reverse. Any other
-value must be exactly representable; kinds are never converted.
+`hold` applies the same rules to the fill values and updates of every library. Numbers may be
+rounded to float and complex dtypes, but finite numbers must not become infinite, nor infinite
+numbers finite. All other values must be exactly representable. Strings, dates and numbers are never
+converted to each other.
 
 >>> import numpy as np
 >>> from ndgather.dtypes import hold
@@ -29,20 +30,20 @@ Array: TypeAlias = NDArray[Any]
 NumberKind: TypeAlias = Literal["b", "i", "f", "c", ""]
 
 BFLOAT16 = "bfloat16"
-REGISTERED = 2  # `isbuiltin` of a dtype that another package registered with NumPy
+REGISTERED = 2  # the value of `isbuiltin` for dtypes that another package registered with NumPy
 _KINDS_OF_TYPES = {bool: "b", int: "i", float: "f", complex: "c", str: "U", bytes: "S"}
 _KINDS: dict[str, NumberKind] = {"b": "b", "i": "i", "u": "i", "f": "f", "c": "c"}
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The range of another library's dtype that NumPy lacks; for complex dtypes, of each part."""
+    """The range of a number dtype that NumPy lacks. For complex dtypes, the range of each part."""
 
     name: str
     kind: Literal["b", "i", "f", "c"]
-    lowest: float  # the least finite number; an int for integers
+    lowest: float  # the lowest finite value, an int for integer dtypes
     highest: float
-    rounded: Callable[[NDArray[np.float64]], NDArray[np.float64]]  # rounds floats to the dtype
+    rounded: Callable[[NDArray[np.float64]], NDArray[np.float64]]  # a function that rounds floats
 
     def __str__(self) -> str:
         return self.name
@@ -50,7 +51,7 @@ class Numbers:
 
 @lru_cache
 def number_kind(dtype: np.dtype[Any]) -> NumberKind:
-    """Return "b", "i", "f" or "c" for bool, integer, float or complex dtypes; "" otherwise."""
+    """Return "b", "i", "f" or "c" for a bool, integer, float or complex dtype, otherwise ""."""
     if dtype.isbuiltin != REGISTERED:
         return _KINDS.get(dtype.kind, "")
     if dtype.name == BFLOAT16:
@@ -67,12 +68,12 @@ def every_element(dtype: np.dtype[Any]) -> Array:
 
 @lru_cache(maxsize=64)
 def has_gaps(dtype: np.dtype[Any]) -> bool:
-    """Return whether a record dtype has bytes that belong to no field, such as padding."""
+    """Return whether a record dtype has bytes outside its fields, such as padding."""
     return not _bytes_of_fields(dtype).all()
 
 
 def _bytes_of_fields(dtype: np.dtype[Any]) -> NDArray[np.bool_]:
-    """Return a flag for each byte of an element that is true if a field uses the byte."""
+    """Return, for each byte of an element, whether the byte belongs to a field."""
     base, shape = dtype.subdtype or (dtype, ())
     used = np.full(base.itemsize, base.names is None)
     for name in base.names or ():
@@ -82,7 +83,7 @@ def _bytes_of_fields(dtype: np.dtype[Any]) -> NDArray[np.bool_]:
 
 
 def extremes(dtype: np.dtype[Any] | Numbers) -> Array:
-    """Return the least and the greatest element of `dtype`, which may be infinite."""
+    """Return the lowest and highest values of `dtype`, which may be infinite."""
     if isinstance(dtype, Numbers):
         ends = dtype.rounded(np.array([-np.inf, np.inf]))
         return np.where(np.isinf(ends), ends, [dtype.lowest, dtype.highest])
@@ -100,11 +101,11 @@ def extremes(dtype: np.dtype[Any] | Numbers) -> Array:
 def hold(
     values: Array, dtype: np.dtype[Any] | Numbers, *, same_kind: bool = False
 ) -> tuple[Array | None, int | None]:
-    """Return the values converted to a dtype, or the flat index of the first that does not fit.
+    """Return `values` converted to `dtype`, or the flat index of the first value that does not fit.
 
-    Objects are converted individually, according to their own types. Dtypes described by `Numbers`
-    are stored as float64 or complex128. With `same_kind`, neither booleans become numbers nor
-    floats integers, whatever their values.
+    Objects are converted individually, according to their own types. Values of a dtype described by
+    `Numbers` are stored as float64 or complex128. If `same_kind` is true, booleans do not fit
+    number dtypes and floats do not fit integer dtypes, regardless of their values.
     """
     if isinstance(dtype, np.dtype) and (
         dtype.kind == "O" or np.can_cast(values.dtype, dtype, "equiv")
@@ -127,10 +128,10 @@ def hold(
 
 
 def holds_all(dtype: np.dtype[Any], other: np.dtype[Any]) -> bool:
-    """Return whether a dtype can represent every value of another.
+    """Return whether `dtype` can represent every value of the dtype `other`.
 
-    ``np.can_cast`` is too permissive: it allows int64 to float64, numbers to strings, and years to
-    nanoseconds, which may overflow.
+    ``np.can_cast`` is too permissive. It allows casts from int64 to float64, from numbers to
+    strings, and from years to nanoseconds, which may overflow.
     """
     if {dtype.kind, other.kind} & {*"mM"}:
         return np.can_cast(other, dtype, "equiv")
@@ -143,7 +144,7 @@ def holds_all(dtype: np.dtype[Any], other: np.dtype[Any]) -> bool:
 def hold_one(
     value: Any, dtype: np.dtype[Any] | Numbers, *, same_kind: bool = False
 ) -> Array | None:
-    """Return a value as a 0-d array, or None if the dtype cannot represent it."""
+    """Return `value` as a 0-d array of `dtype`, or None if the dtype cannot represent it."""
     try:
         if isinstance(value, np.ndarray | np.void) and value.ndim == 0:
             if value.dtype == dtype and value.dtype.kind not in "OT":
@@ -157,14 +158,15 @@ def hold_one(
         return None if array.ndim else hold(array, dtype, same_kind=same_kind)[0]
     except MemoryError:
         raise
-    except Exception:  # raised by a method of `value`
+    except Exception:  # methods of `value` may raise any exception
         return None
 
 
 def array_of(value: Any) -> Array:
-    """Return ``np.asarray(value)``, or objects if NumPy would change the kind of an element.
+    """Return ``np.asarray(value)``, or an object array if NumPy would change an element.
 
-    Examples are ``[True, 2]``, ``["a", 1]``, ``[2**63, -1]`` and dates with different units.
+    NumPy would change an element of ``[True, 2]``, ``["a", 1]`` or ``[2**63, -1]``, for example,
+    and of dates with different units.
     """
     array = np.asarray(value)
     objects, _ = as_objects(value, array)
@@ -172,9 +174,9 @@ def array_of(value: Any) -> Array:
 
 
 def as_objects(value: Any, array: Array) -> tuple[Array | None, bool]:
-    """Return the elements of lists if NumPy would change them, and whether that is certain.
+    """Return lists as an object array if `array` changes elements, and whether this is certain.
 
-    Objects of other libraries make it uncertain.
+    The change is uncertain if the lists contain objects of other libraries.
     """
     kind = array.dtype.kind
     if not isinstance(value, list | tuple) or array.size == 0 or kind == "O":
@@ -191,9 +193,9 @@ def as_objects(value: Any, array: Array) -> tuple[Array | None, bool]:
 
 
 def _kinds_of(value: Any) -> set[str]:
-    """Return the kinds of the elements of nested lists; for dates, the complete dtypes.
+    """Return the dtype kinds of the elements of nested lists, or the full dtypes of dates.
 
-    NaT without a unit contributes nothing, because it is valid in any unit.
+    NaT without a unit is ignored because it is valid in any unit.
     """
     while isinstance(value, list | tuple):
         types = {*map(type, value)}
@@ -202,7 +204,7 @@ def _kinds_of(value: Any) -> set[str]:
         if not types <= {list, tuple}:
             return set().union(*map(_kinds_of, value))
         value = [*chain.from_iterable(value)]
-    if hasattr(value, "dtype"):  # other libraries use NumPy's names
+    if hasattr(value, "dtype"):  # other libraries use NumPy's dtype names
         name = str(value.dtype).rpartition(".")[2]
         dtype: Any = value.dtype if isinstance(value.dtype, np.dtype) else _of_name(name)
         if dtype is None:
@@ -241,7 +243,7 @@ def _object_of(value: Any, dtype: np.dtype[Any]) -> Array | None:
     is_missing = value is missing or (value != value and missing != missing)  # noqa: PLR0124
     kind: type = {"S": bytes, "V": bytes}.get(dtype.kind, str)
     if isinstance(value, np.void) or not (isinstance(value, kind) or is_missing):
-        return None  # a record of another dtype
+        return None  # a record with a different dtype
     element[()] = value
     if dtype.kind in "SU" and element.item() != kind(value):
         return None
@@ -265,7 +267,7 @@ def _number_of(value: Any, dtype: np.dtype[Any] | Numbers) -> Array:
     differs = number != value and not is_nan
     if differs and kind in "fc" and isinstance(dtype, np.dtype) and dtype.itemsize > array.itemsize:
         with np.errstate(over="ignore"):
-            array = np.asarray(np.longdouble(str(value)))  # more digits than a Python float
+            array = np.asarray(np.longdouble(str(value)))  # longdouble may have more digits
     lost = differs and (kind in "bi" or not np.isfinite(array))
     if lost or array.dtype.kind == "O":
         raise ValueError("a digit is lost, or it has more than 64 bits")
@@ -275,7 +277,7 @@ def _number_of(value: Any, dtype: np.dtype[Any] | Numbers) -> Array:
 def _converted(
     values: Array, dtype: np.dtype[Any] | Numbers, same_kind: bool
 ) -> tuple[Array, NDArray[np.bool_]]:
-    """Return the converted values, and a mask of the values that the dtype cannot represent."""
+    """Return the converted values and a mask of the values that the dtype cannot represent."""
     source, everything = number_kind(values.dtype), np.ones(values.shape, np.bool_)
     target = number_kind(dtype) if isinstance(dtype, np.dtype) else dtype.kind
     if not source or not target:
@@ -312,14 +314,14 @@ def _converted(
 
 
 def _held_in(dtype: np.dtype[Any] | Numbers) -> np.dtype[Any]:
-    """Return the NumPy dtype used to store elements of a dtype."""
+    """Return a NumPy dtype that can store elements of `dtype`, even if NumPy lacks `dtype`."""
     if isinstance(dtype, np.dtype):
         return dtype
     return np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
 
 
 def _is_alike(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
-    """Return whether both are strings, dates or time spans that NumPy converts exactly."""
+    """Return whether both dtypes are strings, dates or time spans that NumPy can convert."""
     kinds = {source.kind, target.kind}
     same = (len(kinds) == 1 and source.kind in "SUMm") or (source.kind, target.kind) == ("U", "T")
     return same and np.can_cast(source, target, "same_kind")  # not months to days
@@ -333,7 +335,7 @@ def _bounds(dtype: np.dtype[Any] | Numbers) -> tuple[Any, Any]:
 
 
 def _rounded(values: Array, dtype: np.dtype[Any] | Numbers) -> tuple[Array, NDArray[np.bool_]]:
-    """Return real numbers rounded to a float dtype, and a mask of those that overflow."""
+    """Return real numbers rounded to a float dtype and a mask of the numbers that overflow."""
     if isinstance(dtype, np.dtype):
         converted = values.astype(dtype)
         wide = converted.astype(np.result_type(values.dtype, np.float64))
@@ -342,7 +344,7 @@ def _rounded(values: Array, dtype: np.dtype[Any] | Numbers) -> tuple[Array, NDAr
         converted = wide = dtype.rounded(values.astype(np.float64))
         saturates = True
     lost = (np.isnan(values) != np.isnan(wide)) | (np.isinf(values) != np.isinf(wide))
-    if saturates:  # some of these dtypes saturate instead of overflowing
+    if saturates:  # 8-bit floats, for example, may saturate instead of overflowing
         lowest, highest = (float(bound) for bound in _bounds(dtype))
         values = values.astype(np.result_type(values, np.float64))  # the bounds may exceed float16
         lost |= np.isfinite(values) & ((values < lowest) | (values > highest))

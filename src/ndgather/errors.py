@@ -32,7 +32,7 @@ def one_line(text: str) -> str:
 class NdgatherError(Exception):
     """Base class of all exceptions of this package."""
 
-    if not TYPE_CHECKING:  # mypy would lose the types
+    if not TYPE_CHECKING:  # mypy would lose the parameter types
         __init__ = Exception.__init__  # lets `tf.function` add text without changing the class
 
 
@@ -122,7 +122,7 @@ class LabelError(NdgatherError, KeyError):
         self.position = position
         self.count = count
 
-    def __str__(self) -> str:  # KeyError would return the repr of the text
+    def __str__(self) -> str:  # KeyError would return the repr of the message
         return str(self.args[0])
 
 
@@ -136,7 +136,7 @@ class IndexOutOfBoundsError(NdgatherError, IndexError):
     value : int or float
         The bad entry. A float if `checked_indices` found a value that an operator does not allow.
     axis : int
-        The axis of data that the entry indexes; 0 in errors of xarray, whose texts name the
+        The axis of data that the entry indexes; 0 in errors of xarray, whose messages name the
         dimension.
     size : int
         The size of that axis.

@@ -1,15 +1,16 @@
-"""Arrays of other libraries: types that the core accepts, and the selection of adapters.
+"""Register array types of other libraries in the core, and select adapters for calls.
 
 `accept` registers a type that implements the DLPack C exchange API through its attribute
-``__dlpack_c_exchange_api__``. The core then reads the memory of such arguments directly and creates
-results of the same type. Adapters register their library's types when they are imported, and handle
+``__dlpack_c_exchange_api__``. The core then reads the memory of these arrays directly and creates
+results of the same type. Adapters register their library's types when they are imported and handle
 the calls that the core refuses.
 
-An adapter is a module or any other object with a function ``run(call)``. It is selected by the
-first of these rules that applies, and imported only when needed:
+An adapter is a module, or any other object, with a function ``run(call)``. The first of these rules
+that applies selects the adapter, which is imported only when needed:
 
-1. the class attribute ``__ndgather_adapter__``; 2. the packages and types listed below; 3. for
-classes with ``__array_namespace__`` (the array API standard), `ndgather.arrays.standard`.
+1. the class attribute ``__ndgather_adapter__``
+2. the packages and types in ``_ADAPTERS``
+3. `ndgather.arrays.standard` for classes with ``__array_namespace__`` (the array API standard)
 
 Other arguments are converted to NumPy arrays, unless they are lazy, sparse or on another device.
 
@@ -18,10 +19,10 @@ To support a class of your own, write::
     class Tensor:
         __ndgather_adapter__ = "your_package.gathering"  # or an object with run(call)
 
-``run`` receives an `array_call.Call` with the caller's arguments, of which only `memory`,
-`progress` and `executor` have been validated, and returns the result. It may replace the arrays by
-NumPy arrays and pass the call to `ndgather.api.run`. Subclasses inherit the attribute unless they
-set it to None.
+The function ``run`` receives an `array_call.Call` and returns the result. Only the arguments
+`memory`, `progress` and `executor` have been validated before. To compute the result, ``run`` may
+replace the arrays with NumPy arrays and pass the call to `ndgather.api.run`. Subclasses inherit
+``__ndgather_adapter__`` unless they set it to None.
 """
 
 from __future__ import annotations
@@ -58,17 +59,17 @@ def accept(
 ) -> bool:
     """Let the core accept arrays of exactly this type.
 
-    The core leaves a call to the adapter if gradients, tracing or lazy negation are active, as
-    reported by the functions below. It calls them every time, so functions implemented in C are
-    best. Results are interpreted like `bool`, and an exception leaves the call to the adapter.
+    The core leaves a call to the adapter if one of the functions below raises an exception or
+    reports active gradients, tracing or lazy negation. The functions run in every call, so they
+    should be implemented in C. Their results are converted to `bool`.
 
     Parameters
     ----------
     kind : type
         The type. Subclasses are not included.
     gradient : str, optional
-        The name of the attribute that is true if an array takes part in a gradient. It and the next
-        three functions are used only for float and complex arrays.
+        The name of the attribute that is true if an array requires a gradient. This attribute and
+        the next three functions are used only for float and complex arrays.
     records : function without arguments, optional
         Returns whether gradients are being recorded; by default always true.
     record : function, optional
@@ -89,7 +90,7 @@ def accept(
     Returns
     -------
     bool
-        False if the type does not offer a version of the exchange API that the core knows.
+        False if the type does not implement a version of the exchange API that the core supports.
     """
     for transform in transforms:
         given: Any = transform
@@ -105,15 +106,15 @@ def accept(
     )
 
 
-# Type of data -> (rule, function of the arguments). If the core refuses a call by this rule, the
-# function is tried before a `Call` is built; it may return NotImplemented.
+# Maps a type of data to a refusal rule and a handler of the refused arguments.
+# If the core refuses a call by this rule, the handler is tried before a `Call` is built.
 TAKEN_UP: dict[type, tuple[str, Callable[..., Any]]] = {}
 
-ROWS = "rows"  # calls on NumPy arrays that need more than one step
-_STANDARD = "__array_namespace__"  # defined by the array API standard
+ROWS = "rows"  # for calls on NumPy arrays that the core cannot run in one step
+_STANDARD = "__array_namespace__"  # the attribute of array API classes
 
-# Name of a type, module or package -> adapter. If the arguments have several adapters, the first in
-# this list handles the call, because it knows those below.
+# Maps the names of types, modules and packages to adapters.
+# If the arguments have several adapters, the first adapter in this table handles the call.
 _ADAPTERS = {
     "xarray": "ndgather.arrays.xarray",
     "dask": "ndgather.arrays.dask",
@@ -134,45 +135,45 @@ _ADAPTERS = {
     "cupy.ndarray": "ndgather.arrays.standard",  # has no __array_namespace__
 }
 
-# If data belongs to another library, arrays of these are converted to NumPy, or an error is raised.
+# Arrays of these libraries are converted to NumPy arrays if data belongs to another library.
 _FRAMEWORKS = {_ADAPTERS[name] for name in ("jax", "tensorflow", "torch", _STANDARD)}
 
 _RANKS = {module: rank for rank, module in enumerate(_ADAPTERS.values())}
 
 
 class Adapter(Protocol):
-    """An object that runs calls for arrays of some types."""
+    """An object that runs the calls on arrays of a library."""
 
     def run(self, call: Call) -> Any: ...
 
 
 class Store(Adapter, Protocol):
-    """A module that opens the stored arrays of a package; see `ndgather.stored.chunks`."""
+    """A module that opens a package's stored arrays. See `ndgather.stored.chunks`."""
 
     def reader(self, array: Any) -> Any: ...
 
     def writer(self, array: Any) -> Any: ...
 
     def run_ranges(self, call: Call, reader: Any, ranges: Any) -> Any:
-        """Return the values of ranges that lie within the bounds of the reader's array."""
+        """Gather ranges of a stored array. All ranges must be in bounds."""
 
 
 def store_of(value: object) -> Store | None:
-    """Return the store that opens an array, or None if the array is not stored."""
+    """Return the store that opens `value`, or None if `value` is not a stored array."""
     name = adapter_name(type(value))
     module = None if name is None else import_module(name)
     return cast("Store", module) if hasattr(module, "writer") else None
 
 
 def opened(call: Call, argument: str = "data") -> Any:
-    """Return the reader (for a scatter, the writer) of a call's stored array."""
+    """Open the stored array of a call. Return a writer for a scatter and a reader for a gather."""
     if isinstance(call.data, str | PathLike):
         raise text_not_opened(call.caller, argument, fspath(call.data))
     name = adapter_name(type(call.data))
     module = None if name is None else import_module(name)
     open_array = getattr(module, "writer" if call.scatters else "reader", None)
 
-    def not_stored(error: Exception | None) -> DTypeError:  # such as a group or a closed file
+    def not_stored(error: Exception | None) -> DTypeError:  # a group or a closed file, for example
         return DTypeError(
             f"{call.caller}: {argument} = {type(call.data).__name__} object is not a stored array, "
             f"or is not writeable (allowed: a zarr, tensorstore or h5py array, a memory map, or a "
@@ -186,7 +187,7 @@ def opened(call: Call, argument: str = "data") -> Any:
 
 
 def _name_of_adapter(cls: type) -> str | None:
-    """Return the module name of a type's adapter, or None if the core handles it."""
+    """Return the module name of a type's adapter, or None if the core handles the type."""
     if cls is np.ndarray or issubclass(cls, np.generic):
         return None
     for base in cls.__mro__:
@@ -201,7 +202,7 @@ adapter_name: Callable[[Any], str | None] = lru_cache(maxsize=256)(_name_of_adap
 
 
 def adapter(*arguments: object) -> Adapter | None:
-    """Return the adapter for a call with these arguments, or None if the core handles them all."""
+    """Return the adapter for a call with these arguments, or None if the core handles the call."""
     types = [*map(type, arguments)]
     for cls in types:
         named = getattr(cls, "__ndgather_adapter__", None)
@@ -215,9 +216,10 @@ def adapter(*arguments: object) -> Adapter | None:
 
 
 def is_of_another_library(value: object, data: object) -> bool:
-    """Return whether two arguments belong to different libraries, one of them a framework.
+    """Return whether two arguments belong to different libraries, at least one being a framework.
 
-    Labeled arrays and classes that name an adapter do not count: their adapters decide.
+    The result is False for labeled arrays and for classes that name an adapter, because their
+    adapters handle the other arrays.
     """
     types = type(value), type(data)
     if value is None or types[0] is types[1]:

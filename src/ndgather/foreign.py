@@ -1,7 +1,8 @@
-"""Objects of other libraries that have no adapter, before their conversion to NumPy arrays.
+"""Check objects of libraries without an adapter before converting them to NumPy arrays.
 
-Conversions that lose information are refused: masks, units, nulls, precision of columns of mixed
-types. So are conversions that copy or compute: arrays on other devices, lazy and sparse arrays.
+Objects are refused if the conversion would lose masks, units, nulls or the precision of columns of
+mixed types. Sparse arrays, lazy arrays and arrays on other devices are refused because their
+conversion would be costly.
 """
 
 from __future__ import annotations
@@ -17,26 +18,26 @@ from ndgather.dtypes import Array
 from ndgather.errors import DTypeError, ShapeError
 from ndgather.messages import listed, plural
 
-# Packages with tables, and attributes of the tables and columns of any other package.
+# Packages that define tables, and attributes that identify the tables of other packages.
 _TABLES = ("pandas", "polars", "pyarrow")
 _OF_COLUMNS = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
 _TAKEN_AS = ("indices", "starts", "stops", "lengths", "updates", "update")
-# Column dtypes -> NumPy names, if they differ.
+# Maps the dtype names of columns to NumPy's names if the names differ.
 _NAMES = {"boolean": "bool", "halffloat": "float16", "float": "float32", "double": "float64"}
-# Attributes of classes whose arrays mean more than their numbers, and further attributes whose
-# behavior a scatter might contradict.
+# MEANINGS are attributes of arrays that have a unit or redefine arithmetic.
+# RULES are attributes of classes that may restrict the values a scatter can write.
 MEANINGS = ("unit", "units", "__array_ufunc__")
 RULES = (*MEANINGS, "__array_finalize__", "__array_function__", "__array_wrap__", "__setitem__")
-# NumPy converts objects that have one of these.
+# NumPy can convert objects that have any of these attributes.
 _CONVERTED = ("__array__", "__array_interface__", "__array_struct__", "__len__", "__float__")
 _OF_ARRAYS = ("shape", "dtype", *_CONVERTED[:3], "__dlpack__")
 _MOST_AXES = 64
 _ELEMENTS = {int, float, complex, bool, str, bytes, type(None)}
-# Conversion methods of arrays that are costly to convert, and the kind of these arrays.
+# Maps the conversion methods of arrays that are costly to convert to a description.
 _COSTLY = {"todense": "sparse", "toarray": "sparse", "to_dense": "sparse", "compute": "lazy"}
 _INDICES = ("indices", "starts")
-_BASIC = {slice, type(None), type(...)}  # basic indexing
-# Per library: functions that stack, broadcast and convert, and the argument for the last axis.
+_BASIC = {slice, type(None), type(...)}  # the types used in basic indexing
+# For each library, the functions that stack, broadcast and convert, and the last-axis argument.
 _STACKS = {
     "dask": ("da.stack", "da.broadcast_arrays", "da.asarray", "axis=-1"),
     "jax": ("jnp.stack", "jnp.broadcast_arrays", "jnp.asarray", "axis=-1"),
@@ -48,7 +49,7 @@ ON_HOST = (1, 3, 11)  # DLPack device types: CPU, and CPU memory pinned for CUDA
 
 
 def check(caller: str, argument: str, value: object, depth: int = 0) -> None:
-    """Raise DTypeError if NumPy cannot convert `value`, or an element of lists, without loss.
+    """Raise DTypeError if NumPy cannot convert `value` without losing information.
 
     Table columns are allowed as indices and updates; see `column_values`.
     """
@@ -94,9 +95,9 @@ def is_listed(value: object) -> bool:
 
 
 def argwhere(name: str, library: str) -> str:
-    """Return the expression for the index tuples of a mask."""
+    """Return code that computes the index tuples of a mask."""
     if library == "dask":
-        return f"np.argwhere({name}.compute())"  # da.argwhere has an unknown shape
+        return f"np.argwhere({name}.compute())"  # da.argwhere returns an unknown shape
     if library in ("numpy", "torch", "jax"):
         return f"{_STACKS[library][0].partition('.')[0]}.argwhere({name})"
     if library == "tensorflow":
@@ -105,7 +106,7 @@ def argwhere(name: str, library: str) -> str:
 
 
 def stacked_rows(value: object, name: str) -> str | None:
-    """Return the expression that stacks lists containing arrays that NumPy cannot read, or None."""
+    """Return code that stacks lists of JAX, TensorFlow or torch arrays, otherwise None."""
     items = value if isinstance(value, list | tuple) else []
     is_nested = all(isinstance(item, list | tuple) for item in items)
     parts = [*chain.from_iterable(items)] if is_nested else items
@@ -123,7 +124,7 @@ def stacked_rows(value: object, name: str) -> str | None:
 
 
 def library_of(values: Iterable[object]) -> str:
-    """Return the first library among `values` that has its own functions, or numpy."""
+    """Return the name of the first library other than NumPy among `values`, or "numpy"."""
     for value in values:
         for base in type(value).__mro__:
             package = base.__module__.partition(".")[0].replace("jaxlib", "jax")
@@ -137,10 +138,10 @@ def library_of(values: Iterable[object]) -> str:
 def stacked(
     items: Sequence[object], name: str, data: object, names: Sequence[str] = ()
 ) -> str | None:
-    """Return the expression that converts a tuple of index arrays to indices of `data`.
+    """Return code that converts a tuple of index arrays, one for each axis, to index tuples.
 
-    The tuple, called `name`, has one array per axis, and `names` are the names of these arrays, if
-    any. None is returned if the items cannot be broadcast, or are not arrays, numbers or lists.
+    In the code, `name` is the tuple and `names` are its arrays, if they have names. Return None if
+    the items cannot be broadcast or are not arrays, numbers or lists.
     """
     if not all(
         isinstance(item, int | float | np.number | list | tuple | range) or is_array(item)
@@ -156,11 +157,11 @@ def stacked(
         np.broadcast_shapes(*shapes)
         library, beside = library_of(items), library_of([data])
         if library != "dask" and beside not in ("numpy", library):
-            library = "numpy"  # NumPy indices work with every library
+            library = "numpy"  # every library accepts NumPy indices
         is_mixed = library != "numpy" and any(library_of([item]) != library for item in items)
     except MemoryError:
         raise
-    except Exception:  # raised by methods of arrays, or for unknown sizes
+    except Exception:  # methods of arrays and unknown sizes may raise any exception
         return None
     own = (f"{library}.{function}" for function in ("stack", "broadcast_arrays", "asarray"))
     stack, broadcast, convert, axis = _STACKS.get(library, (*own, "axis=-1"))
@@ -177,9 +178,9 @@ def stacked(
 
 
 def _stacked_masks(items: Sequence[Any], names: Sequence[str], data: object) -> str | None:
-    """Return the expression like `stacked` if some items are masks.
+    """Return code like that of `stacked` for index arrays that include masks.
 
-    A mask stands for an index array per axis of the mask, listing its true elements.
+    As in NumPy indexing, a mask is equivalent to the index arrays that ``np.nonzero`` returns.
     """
     library = library_of(items)
     if library not in ("jax", "torch") or library_of([data]) not in ("numpy", library):
@@ -204,19 +205,19 @@ def _name_of_dtype(item: object) -> str:
 
 
 def whole(name: str, library: str) -> str:
-    """Return the expression that converts whole floats to integers."""
+    """Return code that converts an array of whole floats to integers."""
     if library == "torch":
         return f"{name}.long()"
     if library == "tensorflow":
         return f"tf.cast({name}, tf.int64)"
     if library not in _STACKS:
         return f"{library}.astype({name}, {library}.int64)"
-    is_array = library != "numpy" or "(" in name  # else it may be a list
+    is_array = library != "numpy" or "(" in name  # a bare name may be a list
     return f"{name}.astype(int)" if is_array else f"np.asarray({name}).astype(int)"
 
 
 def column(name: str, indices: object) -> str:
-    """Return the expression that turns slice indices into index tuples."""
+    """Return code that converts 1-d indices to index tuples of length 1."""
     library = library_of([indices])
     if library == "torch" and cast("Any", indices).device.type != "cpu":
         return f"torch.as_tensor({name}, device=data.device)[:, None]"
@@ -229,8 +230,8 @@ def has_mask(value: object) -> bool:
 
 
 def has_rules(value: object, names: tuple[str, ...] = MEANINGS) -> bool:
-    """Return whether `value` has a unit, or is an array subclass with arithmetic of its own."""
-    packages = ("numpy", "jax")  # JAX traces NumPy arrays as its own class
+    """Return whether `value` has a unit or is an array subclass that overrides NumPy's behavior."""
+    packages = ("numpy", "jax")  # JAX wraps traced NumPy arrays in a subclass
     own = [b for b in type(value).__mro__ if b.__module__.partition(".")[0] not in packages]
     of_array = isinstance(value, np.ndarray)
     return any(
@@ -242,7 +243,7 @@ def has_rules(value: object, names: tuple[str, ...] = MEANINGS) -> bool:
 
 
 def _has(value: object, name: str) -> bool:
-    """Return whether an object has an attribute that is neither None nor a record field."""
+    """Return whether an object has an attribute other than None, ignoring fields of records."""
     if not hasattr(type(value), name) and name not in getattr(value, "__dict__", ()):
         return False
     return getattr(value, name, None) is not None
@@ -259,7 +260,7 @@ def is_table(value: object) -> bool:
 
 
 def is_array(value: object) -> bool:
-    """Return whether `value` has a dtype of its own, unlike numbers and lists."""
+    """Return whether `value` has its own dtype, unlike a number or a list."""
     kind = type(value)
     if issubclass(kind, np.generic | list | tuple | str | bytes) or kind in _ELEMENTS:
         return False
@@ -273,7 +274,7 @@ def is_array(value: object) -> bool:
 
 
 def column_values(caller: str, argument: str, value: object) -> Array:
-    """Return columns as an array; they must share a NumPy number dtype and contain no nulls."""
+    """Convert columns that share a NumPy number dtype and contain no nulls to an array."""
     table: Any = value
     with messages.converted_errors(lambda _: messages.table(caller, argument, value)):
         if hasattr(table, "get_columns"):
@@ -308,7 +309,7 @@ def check_storage(caller: str, argument: str, tensor: Any) -> None:
     """Raise ShapeError if a torch tensor's storage was resized below the size of the tensor."""
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
     last = tensor.storage_offset() + sum((size - 1) * stride for size, stride in pairs)
-    tensor.untyped_storage().data_ptr()  # raises if a transform made a tensor without memory
+    tensor.untyped_storage().data_ptr()  # raises an error if the tensor has no memory
     held = tensor.untyped_storage().nbytes()
     if tensor.numel() and (last + 1) * tensor.element_size() > held:
         raise ShapeError(
@@ -322,9 +323,9 @@ def is_of_netcdf4(value: object) -> bool:
 
 
 def _costly_conversion(value: object) -> tuple[str, str] | None:
-    """Return what `value` is and how to convert it, or None if NumPy can view its memory."""
+    """Describe `value` and its conversion, or return None if NumPy can view its memory."""
     for method, what in _COSTLY.items():
-        # Every torch tensor has to_dense.
+        # Even dense torch tensors have the method to_dense.
         if hasattr(type(value), method) and getattr(value, "is_sparse", True):
             return what, f"{method}()"
     device = device_of(value)
@@ -332,7 +333,7 @@ def _costly_conversion(value: object) -> tuple[str, str] | None:
 
 
 def device_of(value: Any) -> int | None:
-    """Return the DLPack device type of an array, or None if it has none."""
+    """Return the DLPack device type of an array, or None if the array does not report a device."""
     if not hasattr(type(value), "__dlpack_device__"):
         return None
     try:

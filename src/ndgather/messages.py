@@ -33,7 +33,7 @@ LOGGER.addHandler(logging.NullHandler())
 
 _LONGEST_VALUE = 200
 _LONGEST_QUOTE = 40
-_LONGEST_REASON = 10_000  # characters of another library's text
+_LONGEST_REASON = 10_000  # in characters, for messages of other libraries
 _FILE = r"[\w.+-]+\.(?:cc|cpp|cu|h|hpp):\d+:? ?"
 _LINE = rf"/?(?:[\w.+-]+/)+{_FILE}"
 _PLACES_IN_CODE = re.compile(
@@ -48,7 +48,7 @@ _PLACES_IN_CODE = re.compile(
 )
 _PATHS_IN_CODE = re.compile(rf"(?: at | from )?{_LINE}")
 
-# Our names -> the names in other libraries, for hints.
+# Maps our names to the names that other libraries use, for hints.
 ELSEWHERE = {
     "argument": {
         "data": "input params a arr operand tensor",
@@ -85,7 +85,7 @@ ELSEWHERE = {
     },
 }
 
-# Static hints. Each must be true for every call that violates its rule.
+# Hints that must be correct for every call that violates the corresponding rule.
 TUPLES = "index tuples are on the last axis, as argwhere returns them"
 SLICES = "to index whole slices, use gather or scatter_nd"
 BATCH_AXES = "batch axes come before axis"
@@ -98,20 +98,20 @@ ORDERS = {
 
 
 def shown(shape: Shape) -> str:
-    """Format a shape as NumPy does, on one line. Sizes may be names; an unknown size is "?"."""
+    """Format a shape on one line, as NumPy does. Sizes may be names, and unknown sizes are "?"."""
     texts = ("?" if size is None else str(size) for size in shape)
     sizes = (text if text.isprintable() else repr(text) for text in texts)
     return f"({', '.join(sizes)}{',' if len(shape) == 1 else ''})"
 
 
 def subscript(position: Iterable[int]) -> str:
-    """Format the position of an element as a subscript; empty for a scalar."""
+    """Format the position of an element as a subscript. Scalars have an empty subscript."""
     numbers = ", ".join(map(str, position))
     return f"[{numbers}]" if numbers else ""
 
 
 def shown_value(value: object, write: Callable[[object], str] = repr) -> str:
-    """Format a value on a single, short line, or as its type if `write` fails."""
+    """Format a value on a single, short line. If `write` fails, format its type instead."""
     try:
         text = " ".join(write(value).split())
     except MemoryError:
@@ -140,16 +140,16 @@ def plain(text: str) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """Return another library's error text on a single, short line."""
-    if isinstance(error, OSError) and error.strerror:  # netCDF stores text in errno
+    """Return the message of an error on a single, short line."""
+    if isinstance(error, OSError) and error.strerror:  # netCDF stores the message in errno
         return str(error.strerror if isinstance(error.errno, int) else error.args[0]).lower()
     return shortened(str(error)) or type(error).__name__
 
 
 def shortened(text: str) -> str:
-    """Return another library's text on a single, short line, without source locations."""
+    """Return another library's message on a single, short line, without source locations."""
     text = text.partition("\n\nDebug source:")[0]  # obstore appends Rust debug output
-    if len(text) > _LONGEST_REASON:  # the cause is at the beginning or the end
+    if len(text) > _LONGEST_REASON:  # the beginning or the end has the cause
         half = _LONGEST_REASON // 2
         text = f"{text[:half]} ... {text[-half:]}"
     whole = " ".join(text.split())
@@ -158,9 +158,9 @@ def shortened(text: str) -> str:
 
 
 def similar(name: object, known: Iterable[object]) -> str | None:
-    """Return the name in `known` that is spelled most like `name`, ignoring case, or None.
+    """Return the name in `known` that is most similar to `name`, ignoring case, or None.
 
-    ``openvino:8`` is not similar to ``openvino:9``: a different version is not a misspelling.
+    Names that differ only in the version, like ``openvino:8`` and ``openvino:9``, do not match.
     """
     if not isinstance(name, str):
         return None
@@ -173,13 +173,13 @@ def similar(name: object, known: Iterable[object]) -> str | None:
 
 
 def did_you_mean(name: object, known: Iterable[object]) -> str:
-    """Return the end of an error text that suggests a similar name, or an empty string."""
+    """Return an error-message suffix that suggests a similar name, or an empty string."""
     meant = similar(name, known)
     return "" if meant is None else f"; did you mean {meant!r}?"
 
 
 def name_here(kind: str, name: str) -> str | None:
-    """Return our name for another library's argument, function or choice, or None."""
+    """Return our equivalent of a name from another library, or None."""
     return next((own for own, names in ELSEWHERE[kind].items() if name in names.split()), None)
 
 
@@ -377,7 +377,7 @@ def index_out_of_bounds(
     *,
     window: Sequence[int] | None = None,
 ) -> IndexOutOfBoundsError:
-    """Return the error for an entry of indices or starts; `count` of `total` are bad."""
+    """Return the error for the first of `count` out-of-bounds indices or starts."""
     where, name = str(position)[1:-1].rstrip(","), "indices"
     allowed = f"allowed: {lowest}..{size - 1}" if size else "the axis is empty"
     what = "is outside"
@@ -524,7 +524,7 @@ def argument_kind(caller: str, argument: str, value: object, what: str, allowed:
 
 @contextmanager
 def converted_errors(convert: Callable[[Exception], Exception]) -> Iterator[None]:
-    """Raise ``convert(error)`` if code in the block raises another library's error."""
+    """Replace errors of other libraries with ``convert(error)`` in a ``with`` block."""
     try:
         yield
     except (NdgatherError, MemoryError):
@@ -535,7 +535,7 @@ def converted_errors(convert: Callable[[Exception], Exception]) -> Iterator[None
 
 @contextmanager
 def foreign_errors(kind: type[NdgatherError], text: str) -> Iterator[None]:
-    """Raise `kind` with `text` and the reason if code in the block raises a foreign error."""
+    """Replace errors of other libraries with errors of type `kind` in a ``with`` block."""
     with converted_errors(lambda error: kind(f"{text}: {reason(error)}")):
         yield
 
@@ -548,7 +548,7 @@ def extra_missing(package: str, extra: str) -> ExtraMissingError:
 
 
 def reader_missing(place: str, package: str | None) -> ExtraMissingError:
-    """Return the error for a missing package, naming the extras that read this type of file."""
+    """Return the error for a missing package that is needed to read this type of file."""
     name = place.lower()
     if name.endswith((".tif", ".tiff")):
         return extra_missing(package or "rasterio", "geotiff")
@@ -566,7 +566,7 @@ def need(package: str, extra: str) -> None:
 
 
 def core_missing(error: ImportError) -> ImportError:
-    """Return the error for an import without a usable core."""
+    """Return the error for a core that cannot be imported."""
     from importlib import metadata  # noqa: PLC0415 - as slow as loading the core
 
     numpy = metadata.version("numpy")
@@ -610,9 +610,9 @@ def tensor_elsewhere(name: str) -> FileError:
 
 
 def in_node(error: Exception, name: str, op_type: str, output: str = "") -> Exception:
-    """Return an error with the name of its node, or the node's first output, prepended.
+    """Return `error` with the name of its node, or of the node's first output, before the message.
 
-    Errors of this package and MemoryError are modified in place.
+    MemoryError and errors of this package are modified in place.
     """
     place = f"node {op_type} of {output!r}" if output else f"node {op_type} without a name"
     if name:

@@ -1,4 +1,4 @@
-"""Ranges along an axis: convert the arguments, check them, and copy the elements."""
+"""Ranges along an axis: argument conversion, checks and copies."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from ndgather.errors import AttributeValueError, CallError, IndexOutOfBoundsErro
 
 Integers: TypeAlias = NDArray[np.int64]
 
-_FAR = 2**61  # starts and stops beyond this are Python integers
+_FAR = 2**61  # larger starts and stops are stored as Python integers
 
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """Ranges along an axis of known size, and their offsets in the result."""
+    """Ranges along an axis of known size, with their offsets in the result."""
 
     starts: Integers  # starts far beyond the axis are reduced modulo its size
     lengths: Integers
-    offsets: Integers  # one more than the number of ranges
+    offsets: Integers  # the offset of each range, then the total length
     size: int
-    named: Array  # the starts as passed, for error texts
+    named: Array  # the starts as passed by the caller, for error messages
 
     @property
     def are_inside(self) -> bool:
-        """True if all ranges, including empty ranges, lie within the axis."""
+        """True if all ranges, including empty ranges, are in bounds."""
         if len(self.starts) == 0:
             return True
         return bool(self.starts.min() >= 0 and (self.starts <= self.size - self.lengths).all())
@@ -42,7 +42,7 @@ class Ranges:
         return (self.lengths > 0) & ((self.starts < 0) | beyond)
 
     def positions(self, caller: str) -> Integers:
-        """Return the positions of all ranges on the axis, concatenated."""
+        """Return the concatenated positions of all ranges."""
         try:
             result = np.arange(self.offsets[-1])
         except (MemoryError, ValueError):  # NumPy limits arrays to 2**63 - 1 bytes
@@ -52,7 +52,7 @@ class Ranges:
 
 
 def read(caller: str, starts: object, stops: object, lengths: object, size: int) -> Ranges:
-    """Return the ranges that the arguments describe; they may extend past the axis."""
+    """Convert the arguments to ranges, which may extend past the axis."""
     if (stops is None) == (lengths is None):
         given = "neither stops nor lengths is" if stops is None else "both stops and lengths are"
         raise CallError(f"{caller}: {given} given (allowed: one of them)")
@@ -85,21 +85,21 @@ def read(caller: str, starts: object, stops: object, lengths: object, size: int)
     offsets = np.zeros(len(begin) + 1, np.int64)
     np.cumsum(count, out=offsets[1:])
     near = begin
-    # A start beyond 2**61 is replaced by an equal one modulo the size, just past the axis.
+    # Starts beyond 2**61 are replaced with starts just past the axis, equal modulo its size.
     if begin.dtype == object:
         near = np.where(begin > _FAR, begin % max(size, 1) + max(size, 1), begin)
     return Ranges(near.astype(np.int64, copy=False), count, offsets, size, begin)
 
 
 def _integers(caller: str, name: str, value: object) -> Array:
-    """Return a private copy as int64, or as Python integers if values are beyond 2**61."""
+    """Return a copy of `value` as int64, or as Python integers if any value is beyond 2**61."""
     array = arguments.integers(caller, value, name).copy()
     is_near = array.size == 0 or (array.min() >= -_FAR and array.max() <= _FAR)
     return array.astype(np.int64 if is_near else object, copy=False)
 
 
 def check(call: Call, ranges: Ranges, by_lengths: bool) -> bool:
-    """Return whether all ranges are in bounds, or raise the error for the first that is not."""
+    """Return whether all ranges are in bounds. In mode ``raise``, raise an error if not."""
     if ranges.are_inside or not (outside := ranges.outside).any():
         return True
     if call.mode == "raise":
@@ -144,9 +144,9 @@ def _out_of_bounds(
 
 
 def by_positions(call: Call, ranges: Ranges) -> Call:
-    """Return a gather of the positions of ranges in mode ``raise`` or ``fill``.
+    """Return a gather at the positions of all ranges, in mode ``raise`` or ``fill``.
 
-    Every library supports these two modes; the others are applied to the positions here.
+    This function applies other modes to the positions, because not every library supports them.
     """
     positions, size = ranges.positions(call.caller), ranges.size
     if call.mode == "wrap":
@@ -173,9 +173,9 @@ def with_axis(call: Call, shape: Sequence[int]) -> Call:
 
 
 def gather_ranges(call: Call, starts: object, stops: object, lengths: object) -> tuple[Any, Any]:
-    """Return the values and the offsets of ranges; offsets are a tensor if data is.
+    """Return the values and offsets of ranges. Offsets are a tensor if data is a tensor.
 
-    `call` is the gather without its indices.
+    The argument `call` is a gather without indices.
     """
     values, offsets = _values(call, starts, stops, lengths)
     own = None if type(call.data) is np.ndarray else exchange.adapter(call.data)

@@ -1,4 +1,4 @@
-"""Reductions: a table with one row each, shared by all adapters, and multi-step reductions.
+"""The table of reductions that all adapters share, and multi-step reductions.
 
 A reduction combines an element with an update. The core implements all of them except ``mean``.
 
@@ -25,7 +25,7 @@ from ndgather.dtypes import Array
 
 Name: TypeAlias = Literal["none", "add", "sub", "mul", "min", "max", "mean"]
 
-_QUOTIENTS = 2**12  # computed at a time
+_QUOTIENTS = 2**12  # number of quotients computed at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Row:
     onnx: tuple[str, int] = ("", 0)  # binary operator; first opset whose scatters support this
 
 
-# In the order of the core, which does not implement mean.
+# The order is the same as in the core, which does not implement mean.
 #             kinds   start   bits    derivative  ufunc  sign  torch  tensorflow
 ROWS = {
     "none": Row("bifc", 0, "none", "moves", onnx=("", 1)),
@@ -70,12 +70,12 @@ ROWS = {
 
 @cache
 def supported(kind: str) -> tuple[str, ...]:
-    """Return the reductions for a kind of number, or for other elements if `kind` is ""."""
+    """Return the reductions that a number kind supports. The kind of non-numeric dtypes is ""."""
     return tuple(n for n, row in ROWS.items() if n == "none" or (kind and kind in row.kinds))
 
 
 def has_start(scatter: Any, dtype: np.dtype[Any]) -> bool:
-    """Return whether a scatter can start in `dtype`; a sum without initial values needs a 0."""
+    """Return whether `dtype` can represent the initial value of a scatter, which is 0 for sums."""
     is_sum = not scatter.use_init_val and ROWS[scatter.reduction].sign == "+"
     return not is_sum or dtype.itemsize > 1 or dtypes.hold_one(0, dtype) is not None
 
@@ -87,16 +87,17 @@ def in_one_step(reduction: str, use_init_val: bool) -> bool:
 def byte_results(
     reduction: str, elements: Array, bytes_of: Callable[[Array], Array]
 ) -> NDArray[np.uint8]:
-    """Return the resulting byte for each byte of an element (row) and byte of an update (column).
+    """Return a table of results, with a row for each element and a column for each update.
 
-    `elements` are the numbers represented by bytes 0 to 255; `bytes_of` rounds numbers to bytes.
+    The array `elements` contains the numbers that the bytes 0 to 255 represent, and the function
+    `bytes_of` rounds numbers to bytes.
     """
     row, code = ROWS[reduction], np.arange(256, dtype=np.uint8)
     old, update = elements[:, np.newaxis], elements[np.newaxis, :]
     with np.errstate(all="ignore"):
         if row.takes is None:
             result = bytes_of(row.ufunc(old, update))
-        else:  # NaN wins, and the old element stays if both are equal
+        else:  # NaN wins, and the old element is kept if the update equals it
             a, b = old.astype(np.float64), update.astype(np.float64)
             taken = ~np.isnan(a) & (row.takes(b, a) | np.isnan(b))
             result = np.where(taken, code, code[:, np.newaxis])
@@ -118,8 +119,8 @@ class Steps:
 
     ``scatter(data, updates, reduction)`` runs a single step and may modify data.
     ``start(updates, reduction)`` returns an array like updates, filled with the identity.
-    ``counts(array, count)`` returns integers of the same shape, all equal to `count`.
-    ``wide(dtype)`` returns the kind of a dtype, i, f or c, and the dtype in which to divide.
+    ``counts(array, count)`` returns an integer array of the same shape, filled with `count`.
+    ``wide(dtype)`` returns the kind of a dtype (i, f or c) and the dtype to use for divisions.
     `cast`, `complex`, `real`, `imag` and `maximum` are the library's own functions.
     """
 
@@ -134,13 +135,13 @@ class Steps:
     wide: Any
 
     def ones(self, updates: Any) -> Any:
-        """Return integers of the shape of `updates`, all equal to 1."""
+        """Return an integer array of ones with the shape of `updates`."""
         return self.counts(updates, 1)
 
     def quotient(self, totals: Any, counts: Any, where: Any) -> Any:
-        """Return ``totals / counts`` in the dtype of totals, rounded once; integers round down.
+        """Return ``totals / counts``, rounded once to the dtype of totals. Integers round down.
 
-        `where` marks the elements with updates; the others may be divided by 1.
+        The mask `where` is true for elements with updates. Other elements may be left unchanged.
         """
         kind, wide = self.wide(totals.dtype)
         if kind == "c":
@@ -151,7 +152,7 @@ class Steps:
 
 
 def in_steps(library: Steps, data: Any, updates: Any, reduction: str, use_init_val: bool) -> Any:
-    """Reduce in several scatters: a mean, or a reduction that starts from its identity."""
+    """Compute a mean, or a reduction that starts from its identity, using several scatters."""
     if not use_init_val and reduction != "none":
         data = library.scatter(data, library.start(updates, reduction), "none")
     if reduction != "mean":
@@ -170,7 +171,7 @@ def _complex(real: Array, imag: Array) -> Array:
 
 @dataclass(frozen=True)
 class InPlace(Steps):
-    """NumPy arrays; `apply(data, updates, reduction)` updates data in place in a single scatter."""
+    """Steps on NumPy arrays. `apply(data, updates, reduction)` is a single scatter in place."""
 
     apply: Callable[[Array, Array, str], None]
 

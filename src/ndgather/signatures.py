@@ -25,8 +25,8 @@ def misused(
 ) -> CallError:
     """Return the error for arguments that do not match a signature.
 
-    `given` lists the values, `names` the keywords of the last values. `hint_of` returns the end of
-    the text for the positional arguments if there are too many.
+    The list `given` contains all argument values, and `names` are the keywords of the last values.
+    If there are too many positional arguments, `hint_of` returns a hint about them.
     """
     parameters = signature.parameters
     positional = len(given) - len(names)
@@ -47,7 +47,7 @@ def misused(
                 f"(allowed: {', '.join(parameters) or 'no arguments'}){hint}"
             )
         if name in known[:positional]:
-            is_last = name in ("updates", "window_shape")  # after index arrays passed one by one
+            is_last = name in ("updates", "window_shape")  # index arrays may precede it
             hint = hint_of((*given[:positional], value)) if is_last else ""
             return CallError(
                 f"{caller}: {name} is given by position and by name (allowed: one of them){hint}"
@@ -78,7 +78,7 @@ def own_errors(
                     signature.bind(*arguments, **options)
                 except TypeError:
                     given = (*arguments, *options.values())
-                    if "self" in signature.parameters:  # not passed by the caller
+                    if "self" in signature.parameters:  # the caller does not pass self
                         parameters = list(signature.parameters.values())[1:]
                         signature, given = signature.replace(parameters=parameters), given[1:]
                     raise misused(caller, signature, tuple(options), given, hint_of) from None

@@ -1,9 +1,9 @@
-"""Calls that the core refuses: convert the arguments and retry, or raise an error.
+"""Run calls that the core refuses by converting their arguments, or raise an error.
 
-The core accepts NumPy arrays in native byte order. Adapters handle arrays of other libraries;
-lists, subclasses and other byte orders are converted here. Object arrays (scatters, and gathers
-with `out` or mode ``fill``), ``reduction="mean"`` and ``use_init_val=False`` are handled row by row
-in `ndgather.arrays.rows`; the last two consist of several scatters.
+The core accepts NumPy arrays in native byte order, and adapters handle arrays of other libraries.
+This module converts lists, subclasses and other byte orders. The module `ndgather.arrays.rows`
+handles object arrays and scatters that require several steps: ``reduction="mean"`` and
+``use_init_val=False``.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from ndgather import arguments, dtypes, exchange, messages, reductions, windows
 from ndgather.array_call import Array, Call, Kind, _core, replace, with_padding
 from ndgather.signatures import SIGNATURES, misused
 
-_KINDS = {str(kind): kind for kind in Kind}  # ten times as fast as `Kind(name)`
+_KINDS = {str(kind): kind for kind in Kind}  # a lookup is ten times as fast as `Kind(name)`
 
 
 def handle_refusal(kind: str, refusal: _core.Refusal, given: Any) -> Array:
     """Return the result of a call that the core refused, or raise the error that explains why.
 
-    The core passes `_core.Arguments`, or a tuple of the caller's arguments if these do not match
-    the signature.
+    The core passes `given` as `_core.Arguments`, or as a tuple if the arguments do not match the
+    signature.
     """
-    if refusal.rule == "signature":  # the facts are the keywords of the last arguments
+    if refusal.rule == "signature":  # the facts are the names of keyword arguments
         hint = partial(arguments.positional_hint, Kind(kind))
         raise misused(kind, SIGNATURES[kind], refusal.facts, given, hint)
     taken = exchange.TAKEN_UP.get(type(given.data))
@@ -52,7 +52,7 @@ def run(call: Call) -> Array:
     if isinstance(call.out, np.ndarray):
         plain = replace(plain, out=arguments.plain_array(call.caller, "out", call.out))
         if dtype.names and np.can_cast(plain.out.dtype, dtype, "equiv"):
-            # The core would overwrite the bytes between the fields, which belong to the caller.
+            # The core would overwrite the bytes between the fields of `out`.
             by_rows = dtypes.has_gaps(dtype)
             plain = plain if by_rows or dtype.hasobject else _as_bytes(plain)
     given = plain
@@ -73,11 +73,11 @@ def run(call: Call) -> Array:
 
 
 def beside_data(call: Call) -> Call:
-    """Return a call in which indices, updates and out belong to the library of data or to NumPy.
+    """Return the call with indices and updates that belong to the library of data or to NumPy.
 
-    Indices and updates of another library are converted if their values are known and in CPU
-    memory; otherwise an error is raised. Unless data belongs to a framework, only arrays of
-    frameworks are converted, and the adapter of data handles the rest.
+    Indices and updates of another library are converted to NumPy arrays, which requires known
+    values in CPU memory. If neither data nor an argument belongs to a framework, the argument is
+    unchanged because the adapter of data handles it.
     """
     if {*map(type, (call.indices, call.updates, call.out))} <= {type(call.data), NoneType}:
         return call
@@ -107,14 +107,14 @@ def run_plain(call: Call) -> Array:
             for name in ("indices", "updates")
             if (value := getattr(call, name)) is not None and np.may_share_memory(value, call.out)
         }
-        if call.scatters and overlapping:  # otherwise `out` overlaps data at an offset
+        if call.scatters and overlapping:  # otherwise, `out` overlaps data at an offset
             return run_plain(replace(call, **overlapping))
         result = run_plain(replace(call, out=None))
     return deliver(call, result)
 
 
 def deliver(call: Call, result: Array) -> Array:
-    """Return a result, copied to `out` if given."""
+    """Return the result, or `out` after copying the result to it."""
     if call.out is None or result is call.out:
         return result
     arguments.check_plain_out(call, result.shape)
@@ -123,7 +123,7 @@ def deliver(call: Call, result: Array) -> Array:
 
 
 def _as_bytes(call: Call) -> Call:
-    """Return a call on records without gaps as a call on raw elements of the same size."""
+    """Return a call on records without gaps as a call on raw bytes."""
     names = ("data", "updates", "out", "fill_value")
     arrays: dict[str, Any] = {
         name: with_padding(value)
@@ -140,7 +140,7 @@ def _is_one_step(call: Call) -> bool:
 
 
 def scatter_in_steps(call: Call) -> Array:
-    """Return a scatter computed in several steps in a native copy of data."""
+    """Run a scatter in several steps, in a copy of data with native byte order."""
     dtype = call.data.dtype
     native = dtype.newbyteorder("=")
     data: Array = call.data.astype(native, order="C")
@@ -158,7 +158,7 @@ def scatter_in_steps(call: Call) -> Array:
 
 
 def result_shape(call: Call) -> tuple[int, ...]:
-    """Return the shape of the slices or windows that a call selects, from shapes alone."""
+    """Return the shape of the slices or windows that a call selects, without reading indices."""
     if call.kind.windows:
         windows.check_shapes(call)
         return windows.result_shape(call)
@@ -172,7 +172,7 @@ def _plain_gather(call: Call) -> Call:
 
 
 def plain_scatter(call: Call) -> Call:
-    """Return a scatter with NumPy arrays and validated options; see `arguments.checked`."""
+    """Return a scatter with NumPy arrays and validated options. See `arguments.checked`."""
     data = arguments.plain_array(call.caller, "data", call.data)
     indices = arguments.native_indices(call)
     updates = arguments.plain_updates(call, data.dtype)
@@ -183,7 +183,7 @@ def plain_scatter(call: Call) -> Call:
 
 @lru_cache(maxsize=64)
 def core_arithmetic(dtype: np.dtype[Any], reduction: str) -> Array | str | None:
-    """Return the core's `arithmetic` argument: a table of byte results, bfloat16 or None."""
+    """Return the argument `arithmetic` of the core: "bfloat16", a table of results, or None."""
     if dtype.name == dtypes.BFLOAT16:
         return dtypes.BFLOAT16
     if dtype.isbuiltin == dtypes.REGISTERED and reduction not in ("none", "mean"):

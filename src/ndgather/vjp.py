@@ -1,12 +1,12 @@
-"""Vector-Jacobian products: gradients of the gathers and scatters as plain functions.
+"""Vector-Jacobian products (gradients) of the gathers and scatters.
 
-Each function receives the cotangent of a result, the gradient of some scalar with respect to that
-result, and returns the cotangents of the inputs. The functions are linear: they need shapes and
-indices but no values of data. Sums are computed in the dtype of the cotangent, in the order of the
-indices.
+Each function receives the cotangent of a result and returns the cotangents of the inputs. A
+cotangent is the gradient of some scalar with respect to an array. Because gathers and scatters are
+linear, the values of `data` are not needed. Sums are computed in the dtype of the cotangent, in the
+order of the indices.
 
-Negative indices count from the end, as in ``mode="raise"``. Sections not repeated here are
-documented under `gather_nd`, `scatter_nd` or the function of the same name in `ndgather`.
+Negative indices count from the end, as in ``mode="raise"``. Docstring sections that are omitted
+here are documented under `gather_nd`, `scatter_nd` or the function of the same name in `ndgather`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
     "scatter_nd",
 ]
 
-_INDICES = 2**21  # computed at a time for elements of windows: 16 MiB
+_INDICES = 2**21  # number of element indices computed at a time, in 16 MiB
 
 
 @own_errors("vjp.gather_nd")
@@ -41,7 +41,7 @@ def gather_nd(
 ) -> Array:
     """Compute the cotangent of `data` in ``gather_nd(data, indices, batch_dims)``.
 
-    Starting from zeros, each slice of the cotangent is added where the gather read it.
+    Each slice of the cotangent is added to an array of zeros at the position it was gathered from.
 
     Parameters
     ----------
@@ -94,7 +94,8 @@ def gather_elements(
 ) -> Array:
     """Compute the cotangent of `data` in ``gather_elements(data, indices, axis)``.
 
-    Starting from zeros, each element of the cotangent is added where the gather read it.
+    Each element of the cotangent is added to an array of zeros at the position it was gathered
+    from.
 
     Parameters
     ----------
@@ -140,8 +141,8 @@ def gather_windows(
 ) -> Array:
     """Compute the cotangent of `data` in ``gather_windows(data, starts, window_shape)``.
 
-    Starting from zeros, each window of the cotangent is added where the gather read it, as in
-    ``torch.nn.Fold`` or overlap-add methods.
+    Each window of the cotangent is added to an array of zeros at the position it was gathered from,
+    as in ``torch.nn.Fold`` or overlap-add methods.
 
     Parameters
     ----------
@@ -171,7 +172,7 @@ def gather_windows(
         result[tuple(starts[p] + w)] += cotangent[(*p, *w)]
 
     Overlapping windows are added in C order of `starts`. The function needs 16 MiB of temporary
-    memory, or ``8 * k`` bytes per element of a window if that is more.
+    memory, or ``8 * k`` bytes per window element if that is more.
 
     Examples
     --------
@@ -198,9 +199,9 @@ def gather_ranges(
     lengths: ArrayLike | None = None,
     axis: int = 0,
 ) -> Array:
-    """Compute the cotangent of `data` in the values of ``gather_ranges(data, starts, stops)``.
+    """Compute the cotangent of `data` in ``gather_ranges(data, starts, stops)``.
 
-    The result starts as zeros. Each range of the cotangent is added where it was read.
+    Each range of the cotangent is added to an array of zeros at the position it was gathered from.
 
     Parameters
     ----------
@@ -222,7 +223,7 @@ def gather_ranges(
 
         result[starts[i] : stops[i]] += cotangent[offsets[i] : offsets[i + 1]]
 
-    The function needs 8 bytes of temporary memory per position.
+    The function needs 8 bytes of temporary memory per gathered position.
 
     Examples
     --------
@@ -255,9 +256,8 @@ def scatter_nd(
     """Compute the cotangents of `data` and `updates` in `scatter_nd`.
 
     For ``add``, the cotangent of `data` is `cotangent` itself, and the cotangent of an update is
-    the slice of `cotangent` that the update was added to. For ``none``, replaced elements of `data`
-    have cotangent 0, and if several updates share an element, the last receives the whole
-    cotangent.
+    the slice of `cotangent` at the update's index tuple. For ``none``, the cotangent is 0 for
+    replaced elements of `data` and for updates that a later update replaces.
 
     Parameters
     ----------
@@ -352,10 +352,10 @@ def _of_scatter(call: Call, reduction: object) -> tuple[Array, Array]:
 
 
 def cotangents(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
-    """Return the cotangents of the inputs of `call`, whose `data` is the cotangent of the result.
+    """Return the cotangents of the inputs of `call`, where `call.data` is the result's cotangent.
 
-    A gather from data of shape `data_shape` has the cotangent of data; a scatter has the cotangents
-    of data and updates.
+    For a gather from data of shape `data_shape`, return only the cotangent of data. For a scatter,
+    return the cotangents of data and updates.
     """
     call = slow_path.beside_data(call)
     adapted = getattr(exchange.adapter(call.data, call.indices), "vjp", None)
@@ -365,14 +365,14 @@ def cotangents(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[A
     if dtypes.number_kind(cotangent.dtype) in ("", "b"):
         raise messages.cotangent_dtype(call.caller, cotangent.dtype)
     indices = arguments.native_indices(call)
-    if data_shape is None or call.kind.windows:  # indices are read more than once
+    if data_shape is None or call.kind.windows:  # the indices are read more than once
         indices = indices.copy()
     call = replace(call, data=cotangent, indices=indices, updates_name="cotangent")
     if data_shape is None:
         return _data_and_updates(call)
     try:
         zeros = np.zeros(data_shape, cotangent.dtype)
-    except ValueError:  # too many axes or bytes for an array
+    except ValueError:  # NumPy arrays cannot have so many axes or bytes
         raise messages.result_too_large(call.caller, data_shape) from None
     call = replace(call, data=zeros, updates=cotangent, reduction="add")
     if call.kind.windows:
@@ -382,7 +382,7 @@ def cotangents(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[A
 
 
 def _add_windows(call: Call) -> None:
-    """Add windows to zeros in place, one block of windows at a time."""
+    """Add windows of updates to data in place, one block of windows at a time."""
     window, starts = call.window_shape, call.indices
     windows.check(call)
     wanted = slow_path.result_shape(call)
@@ -412,8 +412,8 @@ def _data_and_updates(call: Call) -> tuple[Array, Array]:
     of_updates = run(gather)
     if call.reduction == "add":
         return call.data.copy(), of_updates
-    # Scatter the numbers of the updates: each element keeps the number of its last update. With
-    # indices [2, 0, 2], element 2 keeps number 2, so update 0 was overwritten.
+    # Scatter update numbers, so that each element receives the number of its last update.
+    # With indices [2, 0, 2], element 2 receives number 2, so update 0 was overwritten.
     shape, count = call.data.shape, call.indices.shape
     if call.kind.tuples:
         shape, count = shape[: count[-1]], count[:-1]

@@ -1,7 +1,7 @@
-"""Windows of arrays: index arithmetic, views, and gathers of windows that extend past the bounds.
+"""Index arithmetic, views and gathers for windows, which may extend past the bounds.
 
-In modes ``edge`` and ``reflect``, a gather from a stored array first reads the range of positions
-that a window refers to, in order, and then rearranges the elements; see `arrange`.
+In modes ``edge`` and ``reflect``, a gather from a stored array first reads each position that a
+window needs once, in order. The function `arrange` then repeats and mirrors the elements.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from ndgather.array_call import Array, Call, Kind, _core, replace, with_padding
 Starts: TypeAlias = NDArray[np.int64]
 
 LARGEST = int(np.iinfo(np.int64).max)
-_ARRANGED = 2**24  # bytes of windows, or of their indices, processed at a time
-_CONTINUED = 8  # extending data by 8 elements takes as long as gathering one by its index
+_ARRANGED = 2**24  # maximum size of a block of windows or indices, in bytes
+_CONTINUED = 8  # extending data by 8 elements is as fast as gathering 1 by index
 
 
 class NumPyLibrary:
-    """The operations that `near` and `positions` need; see `arrays.lowering.Library`."""
+    """The NumPy operations that `near` and `positions` need. See `arrays.lowering.Library`."""
 
     where = staticmethod(np.where)
 
     @staticmethod
     def clip(values: Starts, lowest: int, highest: int) -> Starts:
-        """Clip values three times as fast as `numpy.clip` for small arrays."""
+        """Clip values. For small arrays, this is three times as fast as `numpy.clip`."""
         return np.minimum(np.maximum(values, lowest), highest)
 
     @staticmethod
     def integers(indices: Array, modulus: int | None) -> Starts:
-        """Return indices as int64, taken modulo `modulus` or clipped to the range of int64."""
+        """Return indices as int64. Reduce them modulo `modulus`, or clip them if it is None."""
         if indices.dtype == np.uint64:
             most = np.uint64(LARGEST)
             indices = np.minimum(indices, most) if modulus is None else indices % np.uint64(modulus)
@@ -44,10 +44,10 @@ class NumPyLibrary:
 
 
 def near(mode: str, starts: Any, size: Any, wide: int, library: Any = NumPyLibrary) -> Any:
-    """Return equivalent starts close to the axis, as int64.
+    """Return int64 starts close to the axis whose windows have the same elements.
 
-    Windows at the new starts have the same elements, and adding a position within a window cannot
-    overflow. On an axis of size 5, the starts -9, -1, 3 and 9 of windows of size 2 become::
+    Adding a position within a window to the new starts cannot overflow. For windows of size 2 on an
+    axis of size 5, the starts -9, -1, 3 and 9 become::
 
         clip        0    0    3    3    moved so that the window is inside
         fill, edge -2   -1    3    5    just before or after the axis
@@ -57,13 +57,13 @@ def near(mode: str, starts: Any, size: Any, wide: int, library: Any = NumPyLibra
     if mode in ("wrap", "reflect"):
         return library.integers(starts, _period(mode, size, library))
     lowest, highest = (-wide, size) if mode in ("fill", "edge") else (0, size - wide)
-    if isinstance(highest, int):  # otherwise a scalar of the library
+    if isinstance(highest, int):  # otherwise, a scalar of the library
         highest = max(highest, 0)
     return library.clip(library.integers(starts, None), lowest, highest)
 
 
 def _period(mode: str, size: Any, library: Any) -> Any:
-    """Return the period of an axis: `size` for wrap, ``2 * size - 2`` for reflect, at least 1."""
+    """Return the period with which an axis repeats in mode wrap or reflect, which is at least 1."""
     period = size if mode == "wrap" else 2 * size - 2
     if isinstance(period, int):
         return max(period, 1)
@@ -71,29 +71,29 @@ def _period(mode: str, size: Any, library: Any) -> Any:
 
 
 def reach(mode: str, starts: Starts, size: int, wide: int) -> tuple[Starts, Starts]:
-    """Return the first and the last position that windows refer to on an axis.
+    """Return the lowest and highest positions that each window needs on an axis.
 
-    On an axis of size 4, a window of size 3 that starts at 2 refers to the positions 2 3 2 in mode
-    reflect and 2 3 3 in mode edge. In both modes the first is 2 and the last is 3.
+    On an axis of size 4, a window of size 3 that starts at 2 has the positions 2, 3 and 2 in mode
+    ``reflect`` and 2, 3 and 3 in mode ``edge``. In both modes, the function returns 2 and 3.
     """
     last = starts + wide - 1
     if mode == "edge":
         return starts.clip(0, size - 1), last.clip(0, size - 1)
-    # An axis of size 5 reads 0 1 2 3 4 3 2 1 0 1 2 ... (period 8). A window that passes the end (4)
-    # may come back below its start: from 3 to 7 it reads 3 4 3 2 1, whose minimum is 8 - 7 = 1.
+    # On an axis of size 5, mode reflect reads 0 1 2 3 4 3 2 1 0 1 2 ... with period 8.
+    # A window from 3 to 7 reads 3 4 3 2 1, so its lowest position is 8 - 7 = 1.
     end, period = size - 1, max(2 * size - 2, 1)
     first = np.where(last > end, np.minimum(starts, period - last), starts)
-    first[last >= period] = 0  # it comes back to the beginning of the axis
+    first[last >= period] = 0  # the window reaches position 0 again
     turned = ((starts <= end) & (last >= end)) | (last >= period + end)
-    # A window from 6 to 9 reads 2 1 0 1: its last position is the larger of 8 - 6 and 9 - 8.
+    # A window from 6 to 9 reads 2 1 0 1, so its highest position is max(8 - 6, 9 - 8) = 2.
     reached = np.where(last < end, last, np.maximum(period - starts, last - period))
     return first, np.where(turned, end, reached)
 
 
 def positions(mode: str, at: Any, size: Any, library: Any = NumPyLibrary) -> Any:
-    """Return the positions on the axis that positions beyond its ends refer to.
+    """Map out-of-bounds positions to positions on the axis, as the mode specifies.
 
-    In mode fill, positions out of bounds remain. For the positions -2 to 6 on an axis of size 4::
+    Mode ``fill`` does not change them. On an axis of size 4, the positions -2 to 6 become::
 
         at       -2 -1  0  1  2  3  4  5  6
         wrap      2  3  0  1  2  3  0  1  2
@@ -112,12 +112,11 @@ def positions(mode: str, at: Any, size: Any, library: Any = NumPyLibrary) -> Any
 
 
 def arrange(call: Call, sizes: Sequence[int], dense: Array) -> None:
-    """Repeat and mirror, in place, the elements read for windows in modes edge and reflect.
+    """Rearrange the elements read for windows in modes ``edge`` and ``reflect``, in place.
 
-    `dense` has the axes of ``call.indices`` except the last, then the axes of a window. For
-    example, a window of size 4 that starts at -1 refers in mode reflect to the positions 1 0 1 2.
-    The elements 0 1 2 of data were read, and taking the elements 1 0 1 2 of these yields the
-    window.
+    The array `dense` has the axes of ``call.indices`` except the last axis, then the axes of a
+    window. For example, a window of size 4 that starts at -1 has the positions 1, 0, 1 and 2 in
+    mode ``reflect``. Before this call, `dense` contains only the elements at positions 0, 1 and 2.
     """
     lead = call.indices.shape[:-1]
     starts = call.indices.reshape(math.prod(lead), len(call.window_shape))
@@ -134,25 +133,26 @@ def arrange(call: Call, sizes: Sequence[int], dense: Array) -> None:
         outside = np.flatnonzero((at < 0) | (at > size - wide))
         if not len(outside):
             continue
-        # Windows with the same start are rearranged alike: sort them by start and split the groups.
+        # Group windows by start, because windows with the same start are rearranged alike.
         begins, kind = np.unique(at[outside], return_inverse=True)
         outside = outside[np.argsort(kind, kind="stable")]
         ends = np.cumsum(np.bincount(kind, minlength=len(begins)))
         for begin, members in zip(begins, np.split(outside, ends[:-1]), strict=True):
             first, _ = reach(mode, begin[np.newaxis], size, wide)
             taken = positions(mode, begin + np.arange(wide), size)
-            taken -= first.clip(0, max(size - wide, 0))  # relative to the first position read
+            taken -= first.clip(0, max(size - wide, 0))  # now relative to the first position read
             for some in (members[n : n + step] for n in range(0, len(members), step)):
                 where = np.unravel_index(some, lead)
                 dense[where] = dense[where].take(taken, axis=axis + 1)
 
 
 def gather_windows(call: Call) -> Array | _core.Refusal:
-    """Gather windows in any mode; the core only copies windows that lie within data.
+    """Gather windows in any mode.
 
-    If windows extend past the bounds, the bounding box of all windows is first built from data,
-    like ``numpy.pad`` does. If this box is much larger than the windows that extend past the
-    bounds, those windows are gathered element by element instead.
+    The core only copies windows that are within the bounds. If windows extend past the bounds, data
+    is first extended to the bounding box of all windows, as ``numpy.pad`` would do. If this box is
+    much larger than the windows that extend past the bounds, these windows are gathered element by
+    element instead.
     """
     if call.mode in ("raise", "clip"):
         return call.run()
@@ -164,7 +164,7 @@ def gather_windows(call: Call) -> Array | _core.Refusal:
     starts = np.empty(call.indices.shape, np.int64)
     for axis, (mode, size, wide) in enumerate(zip(call.modes, sizes, window, strict=True)):
         starts[..., axis] = near(mode, call.indices[..., axis], size, wide)
-    whole = replace(call, indices=starts, mode="fill")  # fills windows that are not entirely inside
+    whole = replace(call, indices=starts, mode="fill")  # fills out-of-bounds windows
     flat = starts.reshape(math.prod(lead), len(window))
     if not len(flat) or 0 in window:
         return whole.run()
@@ -175,7 +175,7 @@ def gather_windows(call: Call) -> Array | _core.Refusal:
     ]
     if all(first >= 0 and end <= size for (first, end), size in zip(covered, sizes, strict=True)):
         return whole.run()
-    # Building the box does not pay if it is far larger than the windows: for two 2x2 windows at
+    # Do not build the box if it is much larger than the windows. For two 2x2 windows at
     # opposite corners of a 1000x1000 image, the box has 10**6 elements and the windows have 8.
     count = math.prod(end - first for first, end in covered)
     if count > max(_CONTINUED, len(flat)) * math.prod(window):
@@ -190,7 +190,7 @@ def gather_windows(call: Call) -> Array | _core.Refusal:
 
 
 def _continued(call: Call, covered: Sequence[tuple[int, int]]) -> Array:
-    """Return the box `covered` of data; positions out of bounds follow the mode of their axis."""
+    """Return the box `covered`, extending data past the bounds in the mode of each axis."""
     data: Array = call.data
     for axis, (mode, (first, end)) in enumerate(zip(call.modes, covered, strict=True)):
         size, begin, stop = data.shape[axis], 0, data.shape[axis]
@@ -207,7 +207,7 @@ def _continued(call: Call, covered: Sequence[tuple[int, int]]) -> Array:
 
 
 def _gather_axis(call: Call, data: Array, axis: int, at: Array) -> Any:
-    """Return slices of data along an axis; positions out of bounds are filled."""
+    """Gather slices of data along an axis. Slices at out-of-bounds positions are filled."""
     taken = replace(call, kind=Kind.GATHER, data=data, indices=at, axis=axis, mode="fill", out=None)
     return replace(taken, window_shape=(), negative=False).run()
 
@@ -231,7 +231,7 @@ def _copy_elements(call: Call, starts: Starts, chosen: Starts, out: Array) -> No
 
 
 def view(data: Array, window: tuple[int, ...]) -> Array:
-    """Return a view of all windows: axes of starts first, then axes within a window."""
+    """Return a view of all windows, with the axes of starts before the axes within a window."""
     depth = len(window)
     if data.dtype.kind == "T":
         data = data.astype(object)  # NumPy cannot create such views of variable-width strings
@@ -242,10 +242,10 @@ def view(data: Array, window: tuple[int, ...]) -> Array:
 
 
 def check(call: Call) -> None:
-    """Raise an error if the shapes or starts of a gather of windows are invalid; copy nothing."""
+    """Raise an error if the shapes or starts of a gather of windows are invalid."""
     check_shapes(call)
     modes, window, shape = call.modes, call.window_shape, call.data.shape
-    # The core validates starts before it copies, and slices of size 0 leave nothing to copy.
+    # If slices have size 0, the core validates the starts but has nothing to copy.
     empty = np.empty((*call.data.shape[: len(window)], 0))
     starts = arguments.native_indices(call)
     call = replace(call, data=empty, indices=starts, mode="raise", fill_value=None, out=None)
@@ -254,7 +254,7 @@ def check(call: Call) -> None:
         _raise_refusal(replace(call, mode="fill"), shape)  # types and sizes
         if len(others) == len(modes):
             return
-        # Only axes in mode raise have bounds. On the others, use short windows that start at 0.
+        # Only axes in mode raise are checked. On other axes, use short windows that start at 0.
         starts = starts.copy()
         starts[..., others] = 0
         pairs = zip(modes, window, empty.shape, strict=False)
@@ -264,7 +264,7 @@ def check(call: Call) -> None:
 
 
 def _raise_refusal(call: Call, data: Sequence[int]) -> None:
-    """Raise the error of a call with empty data, if any, but with the shape of the full data."""
+    """Raise an error if the core refuses the call, reporting `data` as the shape of data."""
     refusal = call.run()
     if isinstance(refusal, _core.Refusal):
         arguments.raise_error(call, _core.Refusal((*refusal[:2], data, *refusal[3:])))
@@ -276,7 +276,7 @@ def result_shape(call: Call) -> tuple[int, ...]:
 
 
 def check_shapes(call: Call) -> None:
-    """Raise an error if the shapes of a gather of windows do not match; sizes may be symbolic."""
+    """Raise an error if the shapes of a gather of windows do not match. Sizes may be symbolic."""
     caller, window = call.caller, call.window_shape
     data, starts = call.data.shape, call.indices.shape
     if not starts:

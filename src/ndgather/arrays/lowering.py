@@ -1,9 +1,9 @@
-"""Gathers and scatters built from the functions of any array library, on the device of its arrays.
+"""Gathers and scatters built from the functions of an array library, on the device of its arrays.
 
-An adapter provides about a dozen primitives in a `Library`; this module has the algorithm. Index
-values become coordinates on the axes that they address (`coordinates_of`), coordinates become row
-numbers (`rows_of`), and a gather is a `take` of rows. In ``mode="raise"``, only a single flag is
-copied from the device.
+An adapter implements about a dozen primitives in a `Library`, and this module implements the
+algorithm. The function `coordinates_of` converts index values to coordinates, `rows_of` converts
+coordinates to row numbers, and `Library.take` selects rows. In ``mode="raise"``, only a single flag
+is copied from the device.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Shape: TypeAlias = Sequence[Any]  # sizes are ints, or scalars of the library in
 class Library:
     """The primitives of gathers and scatters, implemented with the array API standard.
 
-    `xp` is the module with the standard functions. `options` are passed to functions that create
-    arrays, for example the device of data.
+    `xp` is the array API namespace. `options` are keyword arguments for functions that create
+    arrays, for example ``device``.
     """
 
     def __init__(self, xp: Any, data: Any, **options: Any) -> None:
         self.xp, self.data, self.options = xp, data, options
-        self.numbers: Any = None  # for `scatter`: the row of every update
+        self.numbers: Any = None  # the row number of each update, for `scatter`
         self.drops = False  # whether the row number `count` marks updates that are dropped
         self.fills = False  # whether a deferred check fills or drops out-of-bounds entries
 
@@ -43,7 +43,7 @@ class Library:
         return self.xp.arange(size, dtype=self.xp.int64, **self.options)
 
     def integers(self, indices: Any, modulus: Any) -> Any:
-        """Return indices as int64, modulo `modulus` if it is given; larger values are clipped."""
+        """Return indices as int64. Reduce them modulo `modulus`, or clip them if it is None."""
         xp = self.xp
         if indices.dtype == getattr(xp, "uint64", None):
             if modulus is not None:
@@ -55,13 +55,13 @@ class Library:
         return values if modulus is None else values % modulus
 
     def raise_if_any(self, outside: Any, error: Callable[[Any], Exception]) -> bool:
-        """Raise ``error(flat position)`` for the first set flag; return False if flags are lazy."""
+        """Raise ``error(flat_index)`` if a flag is true. Return False if the flags are lazy."""
         xp = self.xp
         try:
             is_any = bool(xp.any(outside))
         except MemoryError:
             raise
-        except Exception:  # a lazy array has no values yet
+        except Exception:  # lazy arrays have no values yet
             return False
         if is_any:
             raise error(xp.argmax(xp.astype(xp.reshape(outside, (-1,)), xp.int64)))
@@ -71,7 +71,7 @@ class Library:
         return self.xp.sum(self.xp.astype(flags, self.xp.int64))
 
     def beyond(self, size: Any) -> Any:
-        """Return an out-of-bounds row number, so that the runtime raises when the graph runs."""
+        """Return an out-of-bounds row number, which raises an error when the graph runs."""
         return size
 
     def clip(self, values: Any, lowest: Any, highest: Any) -> Any:
@@ -97,15 +97,15 @@ class Library:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Data as a call sees it: axes ``first:end`` are flattened to rows, which indices select.
+    """Data flattened to blocks of rows. Indices select the same rows from each block.
 
-    The axes before `first` are blocks, from which the same rows are selected. The axes from `end`
-    on are the elements of a row.
+    The axes ``:first`` of data are flattened to blocks, the axes ``first:end`` to the rows of a
+    block, and the axes ``end:`` to the elements of a row.
 
     For ``gather(data, indices, axis=2, batch_dims=1)`` with data of shape (B, C, D, E) and indices
-    of shape (B, I), data is one block of B * C * D rows of E elements: `first` is 0, `end` is 3 and
-    `positions` is (B, C, I). Without `batch_dims`, data is B * C blocks of D rows: `first` is 2,
-    `end` is 3 and `positions` is (B, I).
+    of shape (B, I), data is one block of B * C * D rows with E elements each. The fields are
+    ``first=0``, ``end=3`` and ``positions=(B, C, I)``. Without `batch_dims`, data is B * C blocks
+    of D rows, and the fields are ``first=2``, ``end=3`` and ``positions=(B, I)``.
     """
 
     roles: Axes
@@ -113,12 +113,12 @@ class Layout:
     end: int
     data: Shape
     shape: Shape  # the shape of the coordinates, which is broadcast to `positions`
-    positions: Shape  # one row is selected at every position
+    positions: Shape  # each position selects one row
     result: Shape
 
     @property
     def axes(self) -> Sequence[int]:
-        """The axes that indices address."""
+        """The axes of data whose coordinates come from indices."""
         return self.roles.indexed
 
     @property
@@ -134,13 +134,14 @@ class Layout:
         return prod(self.data[self.end :])
 
     def others(self) -> list[tuple[int, Any, Shape]]:
-        """Return the row axes that indices do not address, with their number of coordinates.
+        """Return the other axes among ``first:end``, each with a size and a shape.
 
-        Each axis comes with the shape that lets its coordinates broadcast to the positions.
+        The size is the number of coordinates on the axis. Coordinates of this shape broadcast to
+        the positions.
         """
         axes: list[tuple[int, Any, Shape]] = []
         for axis in (a for a in range(self.first, self.end) if a not in self.axes):
-            # `gather_elements` may use only a part of an axis. An axis of size 1 is broadcast.
+            # `gather_elements` may use only part of an axis. Axes of size 1 are broadcast.
             size = 1 if _equals(self.data[axis], 1) else self.positions[axis]
             shape: list[Any] = [1] * len(self.positions)
             shape[axis] = size
@@ -149,7 +150,7 @@ class Layout:
 
 
 def layout_of(call: Call, data: Shape, indices: Shape) -> Layout:
-    """Return the layout of a call with valid shapes; only the options of `call` are used."""
+    """Return the layout of a call with valid shapes. The arrays in `call` are not used."""
     roles = Axes.of(call, len(data), indices)
     slices, ones = [data[axis] for axis in roles.slices], (1,) * len(data)
     sizes, window = indices[: len(roles.positions)], call.window_shape
@@ -168,14 +169,14 @@ def layout_of(call: Call, data: Shape, indices: Shape) -> Layout:
 
 
 def check_shapes(call: Call, data: Shape, indices: Shape) -> None:
-    """Raise an error if shapes do not fit. If a size is unknown, only the ranks are checked."""
+    """Raise an error if shapes do not match. If a size is unknown, only the ranks are checked."""
     if all(isinstance(size, int) for size in (*data, *indices)):
         shapes = [SimpleNamespace(shape=tuple(sizes)) for sizes in (data, indices)]
         slow_path.result_shape(replace(call, data=shapes[0], indices=shapes[1]))
         return
     axis, batch_dims = arguments.integer(call, "axis"), arguments.integer(call, "batch_dims")
-    # The core checks the ranks: sizes of 1 fit everywhere. The length of the index tuples is kept,
-    # because it decides how many axes of data they address.
+    # Sizes of 1 always match, so the core checks only the ranks.
+    # The length of index tuples is kept because it is the number of indexed axes.
     data_of_ones, indices_of_ones = (1,) * len(data), (1,) * len(indices)
     if call.kind.tuples:
         indices_of_ones = (*indices_of_ones[:-1], *indices[-1:])
@@ -189,25 +190,25 @@ def check_shapes(call: Call, data: Shape, indices: Shape) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordinates:
-    """Coordinates on the addressed axes, with a column for each axis."""
+    """The coordinates of all positions, with a column for each indexed axis."""
 
     columns: list[Any]
-    outside: Any = None  # flags of out-of-bounds positions; None if all are in bounds
-    known: bool = True  # false if the index values are checked later, when a graph runs
+    outside: Any = None  # flags of out-of-bounds positions, or None if all are in bounds
+    known: bool = True  # False if the index values are checked when a graph runs
 
 
 def coordinates_of(call: Call, library: Library, layout: Layout) -> Coordinates:
-    """Return the coordinates of the index values, in shapes that broadcast to the positions.
+    """Convert index values to coordinates, in shapes that broadcast to the positions.
 
-    In ``mode="raise"``, raise IndexOutOfBoundsError if the library knows the values. A window of
-    size 3 that starts at 4 has the coordinates 4, 5 and 6; on an axis of size 6, mode fill flags
-    the last and mode edge replaces it by 5.
+    In ``mode="raise"``, raise IndexOutOfBoundsError if a known value is out of bounds. A window of
+    size 3 that starts at 4 has the coordinates 4, 5 and 6. On an axis of size 6, mode ``fill``
+    flags the coordinate 6, and mode ``edge`` replaces the coordinate with 5.
     """
     window, sizes = call.window_shape, [layout.data[axis] for axis in layout.axes]
     modes = call.modes
     if window and call.mode not in ("raise", "clip"):
         coordinates = _starts(call, library, layout, modes, sizes)
-    else:  # a window of 3 on an axis of 6 may start at 0 to 3, so there are 6 - 3 + 1 starts
+    else:  # a window of size 3 on an axis of size 6 has 6 - 3 + 1 valid starts
         begins = [size - wide + 1 for size, wide in zip(sizes, window, strict=False)]
         coordinates = _resolved(call, library, layout, begins if window else sizes)
     columns, outside = coordinates.columns, coordinates.outside
@@ -233,14 +234,14 @@ def coordinates_of(call: Call, library: Library, layout: Layout) -> Coordinates:
 def _starts(
     call: Call, library: Library, layout: Layout, modes: Sequence[str], sizes: Shape
 ) -> Coordinates:
-    """Return the starts of windows near their axes; check the starts on axes in mode raise."""
+    """Check the starts of windows on axes in mode raise, and return starts near all axes."""
     window = call.window_shape
     raising = [mode == "raise" for mode in modes]
     resolved = Coordinates(columns=[])
     if any(raising):
         begins = [size - wide + 1 for size, wide in zip(sizes, window, strict=True)]
         resolved = _resolved(replace(call, mode="raise"), library, layout, begins, raising)
-    # The elements of a window are added to its start. Near the axis, the sums cannot overflow.
+    # Positions within a window are added to starts near the axis, so the sums cannot overflow.
     near = [
         windows.near(mode, call.indices[..., entry], size, wide, library)
         for entry, (mode, size, wide) in enumerate(zip(modes, sizes, window, strict=True))
@@ -255,10 +256,10 @@ def _resolved(
     sizes: Shape,
     raising: Sequence[bool] = (),
 ) -> Coordinates:
-    """Return the coordinates of index values on axes of these sizes.
+    """Convert index values to coordinates on axes of the given sizes.
 
-    Coordinates with an `outside` flag are meaningless. If `raising` is given, an entry of the index
-    tuples is checked only if its flag is true.
+    Coordinates of flagged positions are meaningless. If `raising` is given, only the axes for which
+    it is true are checked.
     """
     mode, indices, tuples = call.mode, call.indices, call.kind.tuples
     given = [indices[..., entry] for entry in range(len(sizes))] if tuples else [indices]
@@ -294,7 +295,7 @@ def _resolved(
         count = sum(int(library.count(flag)) for flag in flags)
         at = (*where, entry) if tuples else where
         if call.window_shape:
-            size += call.window_shape[entry] - 1  # the size of the axis, not the number of starts
+            size += call.window_shape[entry] - 1  # from number of starts to axis size
         facts = (at, int(given[entry][where]), layout.axes[entry], size, lowest)
         total = prod(shape) * len(flags)
         return arguments.out_of_bounds(call, (*facts, count, total))
@@ -304,12 +305,12 @@ def _resolved(
 
 
 def rows_of(call: Call, library: Library, data: Shape, indices: Shape) -> tuple[Layout, Any, Any]:
-    """Return the layout of a call, its row numbers, and flags for out-of-bounds positions.
+    """Return the layout, row numbers and out-of-bounds flags of a call with valid shapes.
 
-    Shapes must be valid. The flags are None if all positions are in bounds; otherwise, flagged
-    positions have row number 0. For example, in data of shape (3, 4), the index tuples [2, 1] and
-    [0, -1] give the columns [2, 0] and [1, 3]. With strides 4 and 1, the row numbers are
-    2 * 4 + 1 = 9 and 0 * 4 + 3 = 3.
+    The flags are None if all positions are in bounds. Flagged positions have row number 0. For
+    example, in data of shape (3, 4), the coordinates of the index tuples [2, 1] and [0, -1] have
+    the columns [2, 0] and [1, 3]. With strides 4 and 1, the row numbers are 2 * 4 + 1 = 9 and 0 * 4
+    + 3 = 3.
     """
     layout = layout_of(call, data, indices)
     coordinates = coordinates_of(call, library, layout)
@@ -319,13 +320,13 @@ def rows_of(call: Call, library: Library, data: Shape, indices: Shape) -> tuple[
     terms = [column * strides[axis] for column, axis in pairs]
     for axis, size, shape in layout.others():
         terms.append(library.reshape(library.arange(size) * strides[axis], shape))
-    if not terms:  # no index addresses an axis: data is one row, with number 0
+    if not terms:  # without indexed axes, data is a single row with number 0
         terms.append(library.reshape(library.arange(1), (1,) * len(positions)))
     numbers = library.broadcast(reduce(add, terms), positions)
     outside = coordinates.outside
     if outside is not None:
         outside = library.broadcast(outside, positions)
-        # A graph without a check of its own must fail when it runs: `beyond` makes `take` fail.
+        # If a graph does not check indices, `beyond` makes `take` fail when the graph runs.
         flags = coordinates.known or library.fills
         numbers = library.where(outside, 0 if flags else library.beyond(layout.count), numbers)
         outside = library.reshape(outside, (prod(positions),)) if flags else None
@@ -333,7 +334,7 @@ def rows_of(call: Call, library: Library, data: Shape, indices: Shape) -> tuple[
 
 
 def gather(call: Call, library: Library, data: Shape, indices: Shape, fill: Any) -> Any:
-    """Return the result of a gather; `data` and `indices` are valid shapes."""
+    """Return the result of a gather. The shapes `data` and `indices` must be valid."""
     layout, numbers, outside = rows_of(call, library, data, indices)
     if any(_equals(size, 0) for size in (layout.count, *layout.result)):
         return library.full(layout.result, fill)  # `take` cannot select rows of an empty array
@@ -346,12 +347,12 @@ def gather(call: Call, library: Library, data: Shape, indices: Shape, fill: Any)
 
 
 def scatter(call: Call, library: Any, data: Shape, indices: Shape) -> Any:
-    """Return the result of a scatter; `data` and `indices` are valid shapes.
+    """Return the result of a scatter. The shapes `data` and `indices` must be valid.
 
-    The library must also be a `reductions.Steps` whose `scatter` updates rows.
+    The library must also implement `reductions.Steps`, with a method `scatter` that updates rows.
     """
     layout, numbers, outside = rows_of(call, library, data, indices)
-    if outside is not None:  # `count` is one past the last row: the library drops these updates
+    if outside is not None:  # the library drops updates of the nonexistent row `count`
         numbers = library.where(outside, layout.count, numbers)
     old = library.reshape(call.data, (layout.count, layout.width))
     updates = library.reshape(call.updates, (prod(layout.positions), layout.width))
@@ -361,35 +362,35 @@ def scatter(call: Call, library: Any, data: Shape, indices: Shape) -> Any:
 
 
 def _equals(size: Any, number: int) -> bool:
-    return isinstance(size, int) and size == number  # an unknown size equals nothing
+    return isinstance(size, int) and size == number  # unknown sizes are never equal
 
 
 def equal(values: Any, others: Any) -> Any:
-    """Return flags of elements that are equal or both NaN, because min and max propagate NaN."""
+    """Compare elements, treating NaN as equal to NaN because min and max propagate NaN."""
     return (values == others) | ((values != values) & (others != others))  # noqa: PLR0124
 
 
 def products_of_others(xp: Any, factors: Any, rows: Any) -> Any:
-    """Return, for every factor along axis 0, the product of the other factors in the same row.
+    """For each factor, return the product of the other factors with the same row number.
 
-    The factors 2, 3, 5 and 7 in rows 0, 1, 0 and 0 give 5 * 7, 1, 2 * 7 and 2 * 5. After sorting by
-    row, each result is the product of the factors before it, times the product of those after it.
-    Division is avoided, so factors may be 0 and the result can be differentiated. `xp` is torch or
-    `jax.numpy`.
+    The factors 2, 3, 5 and 7 in rows 0, 1, 0 and 0 give 5 * 7, 1, 2 * 7 and 2 * 5. Factors are
+    sorted by row, so each result is the product of the preceding factors times the product of the
+    following factors. Without division, factors may be 0 and the result is differentiable. `xp` is
+    torch or `jax.numpy`.
     """
     order = xp.argsort(rows, stable=True)
     factors, rows = factors[order], rows[order]
 
     def shifted(values: Any, rows: Any, by: int) -> Any:
-        """Return the values moved down by `by` places; 1 if the source is in another row."""
+        """Shift values by `by` positions. Values from another row are replaced with 1."""
         moved = xp.concatenate([xp.ones_like(values[:by]), values[:-by]])
         same = xp.concatenate([rows[:by] != rows[:by], rows[by:] == rows[:-by]])
         return xp.where(same[:, None], moved, 1)
 
     def before(factors: Any, rows: Any) -> Any:
-        """Return the product of the factors before each factor in the same row."""
+        """For each factor, return the product of the preceding factors in the same row."""
         product, reach = shifted(factors, rows, 1), 1
-        # Each round doubles the reach: the products of 1, 2, 4, ... factors before it.
+        # Each iteration doubles the number of preceding factors in the products: 1, 2, 4, ...
         while reach < len(rows):
             product = product * shifted(product, rows, reach)
             reach *= 2

@@ -1,8 +1,8 @@
-"""NumPy masked arrays: the same call moves the values and the mask.
+"""NumPy masked arrays. The same call runs on the values and on the mask.
 
 A masked element has an unknown value, so a reduction with a masked operand gives a masked element.
 A scatter does not change elements under a hard mask of data. The mask of the result replaces the
-mask of `out`, even if that is hard.
+mask of `out`, even if `out` has a hard mask.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ndgather.errors import DTypeError
 
 
 def run(call: Call) -> Any:
-    """Return a masked array; mode fill masks out-of-bounds positions unless it has a fill value."""
+    """Return a masked array. Without a fill value, mode ``fill`` masks out-of-bounds positions."""
     caller, data, out = call.caller, call.data, call.out
     if _is_masked(call.indices):
         raise messages.masked_array(caller, call.indices_name)
@@ -31,7 +31,7 @@ def run(call: Call) -> Any:
         )
     if call.fill_value is np.ma.masked:
         call = replace(call, fill_value=None)
-    if isinstance(call.indices, np.ndarray):  # read twice, and `out` may overlap them
+    if isinstance(call.indices, np.ndarray):  # indices are read twice and may overlap `out`
         call = replace(call, indices=call.indices.copy())
     if out is not None and (mask := np.ma.getmask(out)) is not np.ma.nomask:
         arguments.check_plain_out(replace(call, data=mask, out=mask), mask.shape)
@@ -61,7 +61,7 @@ def _is_masked(value: Any) -> bool:
 
 
 def _scattered_around_hidden(call: Call, plain: Call) -> Any:
-    """Return the values of a scatter that does not change elements under a hard mask."""
+    """Return the values of a scatter that leaves elements under a hard mask unchanged."""
     plain = arguments.checked(plain, None)
     hidden, before = _at_indices(plain, np.ma.getmask(call.data)), _at_indices(plain, plain.data)
     values = slow_path.run(plain)
@@ -75,7 +75,7 @@ def _at_indices(call: Call, array: Any) -> Any:
 
 
 def _mask(call: Call) -> Any:
-    """Return the mask of the result; a call in place updates the mask of data itself."""
+    """Return the mask of the result. A call in place updates the mask of data."""
     nothing, updates = np.ma.nomask, np.ma.getmask(call.updates)
     mask = np.ma.getmask(call.data)
     fills = call.fills and not call.scatters

@@ -1,8 +1,7 @@
-"""NumPy calls that the core does not make in a single step.
+"""Calls on NumPy arrays that the core cannot run in a single step.
 
-These are calls on arrays of references, such as objects, and scatters in several steps. The work is
-proportional to the number of addressed rows, not to the size of data. For ``reduction="mean"``,
-only rows that receive an update are copied, reduced and written back::
+Examples are calls on arrays of objects and scatters in several steps. For ``reduction="mean"`` with
+few updates, only rows that receive an update are copied, reduced and written back::
 
     rows      2 0 2    the row of each update
     touched   0 2      the distinct rows
@@ -20,22 +19,22 @@ from ndgather.array_call import Array, Call, Kind, replace
 from ndgather.arrays import lowering
 from ndgather.arrays.lowering import Layout
 
-_SPARSE = 8  # rows are copied if fewer than 1 in 8 elements are addressed
+_SPARSE = 8  # rows are copied if a scatter updates fewer than 1 in 8 elements
 
 
 class _NumPy(lowering.Library):
-    """NumPy as a `Library`, restricted to functions that every supported version has."""
+    """NumPy as a `Library`, restricted to functions that all supported NumPy versions have."""
 
     integers = staticmethod(windows.NumPyLibrary.integers)
 
 
 def run(call: Call) -> Array:
-    """Return the result of a call with plain arrays, written to `out` if it is given."""
+    """Run a call on plain NumPy arrays. Return `out` if it is given, otherwise a new array."""
     indices = arguments.integer_indices(call)
-    call = replace(call, indices=indices.copy())  # `out` may overlap it, and threads may change it
+    call = replace(call, indices=indices.copy())  # `out` or a thread may overwrite indices
     if call.scatters:
         arguments.check_updates(call, call.updates.shape, slow_path.result_shape(call))
-    if not call.scatters or call.out is not None:  # other scatters check while they fill a copy
+    if not call.scatters or call.out is not None:  # other scatters are checked as they run
         _check_indices(call)
     if not call.scatters:
         return slow_path.deliver(call, _gathered(call))
@@ -54,18 +53,18 @@ def run(call: Call) -> Array:
 
 
 def _check_indices(call: Call) -> None:
-    """Check a call in the core, except its updates and `out`."""
+    """Check a call in the core, without checking updates and `out`."""
     nothing = np.broadcast_to(np.False_, call.data.shape)
     slow_path.run_plain(call.as_gather(data=nothing, fill_value=None, out=None))
 
 
 def _memory_of(array: Array) -> tuple[Any, ...]:
-    """Return the address and layout of an array; they are equal for views of the same elements."""
+    """Return the address and memory layout of an array, which identify its elements."""
     return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
 
 
 def _rows(call: Call) -> tuple[Layout, Array, Array | None]:
-    """Return the layout, row numbers and out-of-bounds flags of a call; see `lowering.rows_of`."""
+    """Return the layout, row numbers and out-of-bounds flags of a call. See `lowering.rows_of`."""
     library = _NumPy(np, call.data)
     with np.errstate(over="ignore"):  # index values far out of bounds may overflow
         found = lowering.rows_of(call, library, call.data.shape, call.indices.shape)
@@ -75,9 +74,9 @@ def _rows(call: Call) -> tuple[Layout, Array, Array | None]:
 
 
 def _addressed(layout: Layout, array: Array, rows: Array) -> tuple[Array, tuple[Any, ...]]:
-    """Return a view of an array and the NumPy index that selects `rows` from it."""
+    """Return a view of an array and a NumPy index that selects `rows` from the view."""
     lead = (slice(None),) * layout.first
-    if layout.first == layout.end:  # index tuples are empty: the whole array is one row
+    if layout.first == layout.end:  # with empty index tuples, the whole array is one row
         return array[(*lead, np.newaxis)], (*lead, rows)
     return array, (*lead, *np.unravel_index(rows, array.shape[layout.first : layout.end]))
 
@@ -90,14 +89,14 @@ def _gathered(call: Call) -> Array:
     view, key = _addressed(layout, call.data, rows)
     taken: Array = view[key]
     if outside is not None:
-        # NumPy 2.4 corrupts memory when it assigns a 0-d array of strings (its issue 32153).
+        # NumPy 2.4 corrupts memory when it assigns a 0-d array of strings (numpy/numpy#32153).
         taken[(*key[: layout.first], outside)] = np.reshape(fill, (1,) * taken.ndim)
     taken = taken.reshape(tuple(layout.result))
     return taken if taken.flags.c_contiguous else taken.copy()
 
 
 def _updates(call: Call) -> tuple[Layout, Array, Array]:
-    """Return the layout of a scatter, and the rows and values of updates that are not dropped."""
+    """Return the layout of a scatter with the rows and values of updates that are not dropped."""
     layout, rows, outside = _rows(call)
     updates = call.updates.reshape(len(rows), *call.data.shape[layout.end :])
     if outside is not None:
@@ -106,7 +105,7 @@ def _updates(call: Call) -> tuple[Layout, Array, Array]:
 
 
 def _replace(call: Call, result: Array) -> None:
-    """Replace elements of the result; the last of several updates wins."""
+    """Replace elements of the result. If indices are duplicate, the last update wins."""
     layout, rows, updates = _updates(call)
     if rows.size:
         view, key = _addressed(layout, result, rows)
@@ -114,7 +113,7 @@ def _replace(call: Call, result: Array) -> None:
 
 
 def _assign(view: Array, key: tuple[Any, ...], values: Array) -> None:
-    """Assign values to elements, without the gaps of records, which NumPy would overwrite."""
+    """Assign values to elements, preserving gaps in records, which NumPy would overwrite."""
     names = view.dtype.names
     if not names or not dtypes.has_gaps(view.dtype):
         view[key] = values  # NumPy copies values that overlap the view
@@ -130,7 +129,7 @@ def _reduce(call: Call, result: Array) -> None:
     touched, first, position = np.unique(rows, return_index=True, return_inverse=True)
     view, key = _addressed(layout, result, touched)
     part, position = view[key], position.reshape(-1, 1)
-    if not reductions.has_start(call, part.dtype):  # start from the first update of each row
+    if not reductions.has_start(call, part.dtype):  # each row starts from its first update
         others = np.ones(len(rows), np.bool_)
         others[first] = False
         part, position, updates = updates[first], position[others], updates[others]

@@ -1,7 +1,6 @@
-"""Arrays that follow the array API standard: gathers use `take`, scatters run in the core.
+"""Arrays that follow the array API standard. Gathers use ``take``, and scatters run in the core.
 
-Arrays on a GPU, such as CuPy's, are passed to the torch adapter if torch supports that GPU: its
-kernels gather and scatter.
+Arrays on a GPU, such as CuPy arrays, are passed to the torch adapter if torch supports the GPU.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def host_array(caller: str, argument: str, value: Any) -> Array:
             caller, argument, value, "on another device, or lazy,", "a copy to the CPU"
         )
 
-    def unknown_to_numpy(error: Exception) -> DTypeError:  # for example, of a dtype it lacks
+    def unknown_to_numpy(error: Exception) -> DTypeError:  # for example, if NumPy lacks the dtype
         why = f"cannot be converted by NumPy: {reason(error)}"
         return messages.not_an_array(caller, argument, value, why)
 
@@ -61,7 +60,7 @@ def host_array(caller: str, argument: str, value: Any) -> Array:
 
 
 class StandardLibrary(lowering.Library):
-    """The library and device of an array."""
+    """The primitives for the library and device of an array."""
 
     def __init__(self, caller: str, data: Any) -> None:
         named = getattr(data, "__array_namespace__", None)
@@ -82,14 +81,14 @@ class StandardLibrary(lowering.Library):
     def full(self, shape: Any, element: Any) -> Any:
         try:
             return super().full(shape, element)
-        except RuntimeError:  # MLX does not accept numbers from 2**63 on
+        except RuntimeError:  # MLX rejects integers of 2**63 or more
             return super().full(shape, self.asarray(np.asarray(element)))
 
     def where(self, condition: Any, true: Any, false: Any) -> Any:
         """Select elements of `true` or `false` by a condition.
 
-        For ndonnx, `take` selects the elements. Its own `where` adds both sides in onnxruntime,
-        which turns -0.0 into 0.0 and rounds uint64 to float64.
+        For ndonnx, this method selects with ``take``, because onnxruntime computes ``where`` as a
+        sum of both sides. The sum converts -0.0 to 0.0 and rounds uint64 to float64.
         """
         xp = self.xp
         if xp.__name__ != "ndonnx":
@@ -125,7 +124,7 @@ class StandardLibrary(lowering.Library):
             return value
         if isdtype(dtype, "real floating") and 0 in value.shape:
             arguments.check_depth(call, value)
-            return self.integers(value, None)  # libraries turn an empty list into floats
+            return self.integers(value, None)  # empty lists become floats
         raise arguments.index_dtype(self.caller, dtype, name, xp.__name__)
 
     def fill_element(self, value: Any) -> Any:
@@ -158,7 +157,7 @@ def run(call: Call) -> Any:
     elif call.scatters:
         _check_scatters(caller, data)
         plain = _on_host(replace(call, out=None))
-        if call.out is data and plain.data.flags.writeable:  # the library allows writing in place
+        if call.out is data and plain.data.flags.writeable:  # the library allows writes in place
             slow_path.run(replace(plain, out=plain.data))
             return data
         result = library.asarray(slow_path.run(plain))
@@ -213,7 +212,7 @@ def _check_kind(caller: str, name: str, value: Any) -> None:
 
 
 def _on_host(call: Call) -> Call:
-    """Return a call with NumPy arrays that share memory with its arrays."""
+    """Return the call with its arrays converted to NumPy arrays that share their memory."""
     names = {"data": "data", "indices": call.indices_name, "updates": call.updates_name}
     plain: dict[str, Any] = {
         argument: host_array(call.caller, name, value)
@@ -233,7 +232,7 @@ def _gather(call: Call, library: StandardLibrary) -> Any:
 
 
 def _deliver(call: Call, result: Any) -> Any:
-    """Assign a result to `out`, which must be an array of the library of data."""
+    """Assign a result to `out`, which must belong to the library of data."""
     out = call.out
     if type(out) is not type(result):
         raise DTypeError(

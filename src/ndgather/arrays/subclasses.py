@@ -1,7 +1,7 @@
-"""Subclasses of `numpy.ndarray`: a gather returns the class of data, as ``data.take`` does.
+"""Subclasses of `numpy.ndarray`. A gather returns the class of data, as ``data.take`` does.
 
-A class may have rules for its values, such as a unit, which a scatter could break. So a scatter
-supports only NumPy's own classes and classes without rules.
+A class may have rules for its values, such as a unit, that a scatter could violate. Scatters
+therefore support only NumPy's own classes and classes without rules.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...
 
 
 def _plain(call: Call, **names: str) -> dict[str, Any]:
-    """Return the arrays of some fields as plain NumPy arrays; errors call them by `names`."""
+    """Return the given fields as plain NumPy arrays. `names` are their names in error messages."""
     values = ((field, name, getattr(call, field)) for field, name in names.items())
     return {
         field: arguments.plain_array(call.caller, name, value)

@@ -1,8 +1,8 @@
-"""dask arrays as data, updates or indices: the result is a lazy dask array.
+"""dask arrays as data, updates or indices. The result is a lazy dask array.
 
 The call checks its arguments, including the values of indices in memory, but computes nothing. Each
-block of data is computed at most once, and only if an index addresses it. Indices may be lazy if
-data is in memory or in a store; their values are checked when the result is computed.
+block of data is computed at most once, and only if an index selects part of the block. Lazy indices
+are supported if data is in memory or stored. Their values are checked when the result is computed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ndgather.errors import AttributeValueError, DTypeError, ShapeError
 from ndgather.messages import shown
 from ndgather.stored.chunks import stand_in
 
-_HIGHEST_RANK = 32  # the limit of NumPy functions that dask calls on blocks
+_HIGHEST_RANK = 32  # the rank limit of NumPy functions that dask calls on blocks
 _INSTEAD = {
     "out": "dask.array.store writes the result to an array",
     "memory": "dask's option array.chunk-size limits the size of blocks of the result",
@@ -48,7 +48,7 @@ def run(call: Call) -> DaskArray:
         data = _in_memory_or_stored(call)
     indices = _checked(caller, call.indices_name, call.indices)
     if not isinstance(indices, DaskArray):
-        # The graph refers to parts of the indices, so the caller must not be able to change them.
+        # The graph has views of the indices, so make a copy that the caller cannot change.
         indices = arguments.integer_indices(call).copy()
     elif indices.dtype.kind not in ("iuf" if indices.size == 0 else "iu"):
         raise arguments.index_dtype(caller, indices.dtype, call.indices_name, "dask")
@@ -67,7 +67,7 @@ def _check_rank(caller: str, name: str, array: Any) -> None:
 
 
 def _checked(caller: str, name: str, value: Any) -> Any:
-    """Return an argument, or raise an error if it is a dask object without a known shape."""
+    """Return `value`, or raise an error if it is a dask object that is not supported."""
     if not isinstance(value, DaskArray):
         if exchange.adapter_name(type(value)) == __name__:
             raise messages.not_an_array(caller, name, value, "is a dask object, but not an array")
@@ -147,9 +147,9 @@ def _scatter(call: Call) -> DaskArray:
 
 
 def _check_but_values(call: Call) -> tuple[int, ...]:
-    """Check shapes, dtypes and options; return the shape of the slices that indices select.
+    """Check everything except index values. Return the shape of the selected slices.
 
-    The same call on arrays of size 1 checks the dtypes and options.
+    A call on arrays of size 1 checks the dtypes and options.
     """
     data, indices = call.data, call.indices
     small: dict[str, Any] = {"data": np.zeros((1,) * data.ndim, data.dtype)}

@@ -1,4 +1,4 @@
-"""Task graphs of gathers and scatters, in which a single task reads each block of data."""
+"""Task graphs of gathers and scatters. A single task reads each block of data."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from ndgather.arrays.dask.points import BlockLayout, Chunks, Coordinates, Region
 from ndgather.errors import IndexOutOfBoundsError
 
 Graph: TypeAlias = dict[Any, Any]
-_AT_ONCE = 2**26  # lazy indices of up to 64 MiB are all checked before any is used
+_AT_ONCE = 2**26  # lazy indices of up to 64 MiB are all checked before use
 
 Readers: TypeAlias = dict[Coordinates, list[tuple[Region, points.Sources, points.Targets]]]
 
 
 def gather(call: Call, layout: BlockLayout, fill: Array) -> DaskArray:
-    """Return a gather from a dask array; the indices are in memory and are checked now."""
+    """Return a lazy gather from a dask array. Indices must be in memory and are checked now."""
     layout = layout.with_positions(_auto_positions(layout, fill.dtype))
     readers = _readers(call, layout)
     token = tokenize(call.data.name, call.indices, layout, fill)
@@ -38,7 +38,7 @@ def gather(call: Call, layout: BlockLayout, fill: Array) -> DaskArray:
     copied_blocks = layout.copied_blocks
 
     def shared(prefix: str, at: Coordinates, value: Any) -> Any:
-        """Return `value`, or a key for it if several tasks need it."""
+        """Return `value`, or a graph key for `value` if several tasks need it."""
         if len(copied_blocks) == 1:
             return value
         graph[key := (f"{prefix}-{token}", *at)] = value
@@ -65,7 +65,7 @@ def gather(call: Call, layout: BlockLayout, fill: Array) -> DaskArray:
             graph[taken] = (points.take, call.caller, shape, fill.dtype, read, sources[block])
             for number, (region, *_) in enumerate(members):
                 of_region: Any = (operator.getitem, taken, number)
-                if len(members) > 1:  # a region must not hold the values of other regions
+                if len(members) > 1:  # a region must not keep the values of other regions in memory
                     graph[key := (f"values-{token}", *source, number)] = of_region
                     of_region = key
                 values[region].append(of_region)
@@ -84,7 +84,7 @@ def gather(call: Call, layout: BlockLayout, fill: Array) -> DaskArray:
 
 
 def scatter(call: Call, layout: BlockLayout) -> DaskArray:
-    """Return a dask array with its updates applied; the indices are in memory."""
+    """Return a lazy scatter to a dask array. Indices must be in memory."""
     layout = layout.with_positions(_positions_of_updates(call, layout))
     readers = _readers(call, layout)
     if isinstance(call.updates, DaskArray):
@@ -96,7 +96,7 @@ def scatter(call: Call, layout: BlockLayout) -> DaskArray:
     name = f"{call.kind}-{token}"
     graph: Graph = {}
     for at in product(*(range(len(sizes)) for sizes in layout.data_chunks)):
-        graph[(name, *at)] = (call.data.name, *at)  # replaced below if updates change the block
+        graph[(name, *at)] = (call.data.name, *at)  # blocks with updates are replaced below
     for block, members in readers.items():
         for copied in layout.copied_blocks:
             source, shape = _data_block(layout, block, copied)
@@ -126,11 +126,12 @@ def scatter(call: Call, layout: BlockLayout) -> DaskArray:
 def gather_by_lazy_indices(
     call: Call, layout: BlockLayout, data: Any, dtype: np.dtype[Any]
 ) -> DaskArray:
-    """Return a gather from data in memory or in a store, with a task for each block of indices.
+    """Return a gather by lazy indices from data in memory or in a store.
 
-    In `layout`, data is a single chunk. Separate tasks find the first out-of-bounds index and count
-    the rest. If the indices are small (`_AT_ONCE`), all of them are checked before any is used.
-    Otherwise, a task waits only for the checks up to its own row of blocks.
+    The graph has a gather task for each block of indices. In `layout`, data is a single chunk.
+    Separate tasks check the indices. If the indices are small (see `_AT_ONCE`), gather tasks wait
+    until all indices have been checked. Otherwise, a gather task waits only for the checks of its
+    own row of blocks and of earlier rows.
     """
     cut = list(call.indices.chunks)
     tuples = int(call.kind.tuples)
@@ -187,7 +188,7 @@ def _count_errors(
     regions: Sequence[Region],
     blocks: Sequence[Any],
 ) -> IndexOutOfBoundsError | None:
-    """Return the error for the first bad index so far, with the number of all bad indices."""
+    """Combine an earlier error with the out-of-bounds indices in these blocks."""
     call = layout.call
     errors = [] if earlier is None else [earlier]
     for region, block in zip(regions, blocks, strict=True):
@@ -219,13 +220,13 @@ def _gather_block(
     if error is not None:
         raise error
     indices = points.plain(call.caller, call.indices_name, block, shape)
-    inside: Any = (*box, ...)  # the ellipsis keeps a 0-d result an array
+    inside: Any = (*box, ...)  # with the ellipsis, a 0-d result is an array
     part = data[inside] if isinstance(data, np.ndarray) else data
     return slow_path.run(replace(call, data=part, indices=indices))
 
 
 def _readers(call: Call, layout: BlockLayout) -> Readers:
-    """Return, for each block of data, the regions that need it and the points they share."""
+    """For each block of data, return the regions that need the block, with the points to copy."""
     points.check_indices(layout, tuple(map(sum, layout.position_chunks)), call.indices)
     readers: Readers = {}
     for region in layout.regions:
@@ -242,7 +243,7 @@ def _data_block(
 
 
 def _auto_positions(layout: BlockLayout, dtype: np.dtype[Any]) -> Chunks:
-    """Return chunks of positions that limit blocks of the result to dask's array.chunk-size."""
+    """Return chunks of positions that keep result blocks within dask's ``array.chunk-size``."""
     chunks = layout.result_chunks
     axes = layout.axes.positions
     shape = tuple(map(sum, chunks))
@@ -254,9 +255,9 @@ def _auto_positions(layout: BlockLayout, dtype: np.dtype[Any]) -> Chunks:
 
 
 def _positions_of_updates(call: Call, layout: BlockLayout) -> Chunks:
-    """Return the chunks of positions, cut like lazy updates along one axis.
+    """Return chunks of positions that match the chunks of lazy updates along one axis.
 
-    Cutting along more axes would change the order of duplicate indices within a block of data.
+    Matching more axes would change the order of duplicate indices within a block of data.
     """
     cut = list(layout.position_chunks)
     free = [
@@ -268,7 +269,7 @@ def _positions_of_updates(call: Call, layout: BlockLayout) -> Chunks:
 
 
 def _rechunked(array: DaskArray, chunks: Chunks) -> DaskArray:
-    """Return an array in other chunks, even if it is empty, which dask's `rechunk` ignores."""
+    """Rechunk an array. Unlike dask's ``rechunk``, this function also rechunks empty arrays."""
     if array.size or array.chunks == chunks:
         return cast("DaskArray", array.rechunk(chunks))
     return cast("DaskArray", zeros(array.shape, dtype=array.dtype, chunks=chunks))

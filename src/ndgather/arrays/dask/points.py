@@ -1,9 +1,9 @@
 """The points that tasks copy between blocks of data and blocks of a result.
 
-A position of a call is an index or an index tuple. An axis of data is *indexed* (its coordinates
-are in `indices`), *aligned* (its coordinate is the coordinate of the position itself) or *copied*
-(all of its elements are used). Positions are divided into regions, one for each chunk of the
-result. Along aligned axes, regions have the chunks of data.
+A position of a call is an index or an index tuple. An axis of data is *indexed* if its coordinates
+are in `indices`, *aligned* if it has the same coordinates as the positions, or *copied* if all of
+its elements are used. Positions are divided into regions, one for each chunk of the result. Along
+aligned axes, regions are chunked like data.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ndgather.stored.chunks import Grid, stand_in
 from ndgather.stored.plan import PointsOfChunk, make_plan
 
 Chunks: TypeAlias = tuple[tuple[int, ...], ...]  # chunk sizes along each axis, as in dask
-Coordinates: TypeAlias = tuple[int, ...]  # the number of a chunk along each axis
+Coordinates: TypeAlias = tuple[int, ...]  # the index of a chunk along each axis
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Region:
 
     @property
     def box(self) -> tuple[slice, ...]:
-        """The slices of `indices` for this region, without the axis of index tuples."""
+        """The slice of the region along each axis of positions."""
         return tuple(
             slice(start, start + size) for start, size in zip(self.start, self.shape, strict=True)
         )
@@ -49,14 +49,14 @@ class Region:
 class BlockLayout:
     """The axes and chunks of a call."""
 
-    call: Call  # without its arrays; for a scatter, the gather at the same indices
+    call: Call  # without its arrays, and always a gather
     axes: Axes
     data_chunks: Chunks
     position_chunks: Chunks
 
     @property
     def regions(self) -> list[Region]:
-        """The regions in C order."""
+        """All regions of positions, in C order."""
         starts = [tuple(accumulate(sizes, initial=0)) for sizes in self.position_chunks]
         return [
             Region(at, _pick(starts, at), _pick(self.position_chunks, at))
@@ -69,13 +69,13 @@ class BlockLayout:
 
     @property
     def result_chunks(self) -> Chunks:
-        """The chunks of the result of a gather, and of the updates of a scatter."""
+        """The chunks of a gather's result or a scatter's updates."""
         window = [(size,) for size in self.call.window_shape]
         copied = [self.data_chunks[axis] for axis in self.axes.slices]
         return self.axes.in_dense(self.position_chunks, window, copied)
 
     def result_block(self, region: Region, copied: Coordinates) -> Coordinates:
-        """Return the chunk of the result that a region fills."""
+        """Return the index of the result chunk that a region fills."""
         return self.axes.in_dense(region.coordinates, [0] * len(self.axes.window), copied)
 
     def result_shape(self, region: Region, copied: Coordinates) -> tuple[int, ...]:
@@ -86,7 +86,7 @@ class BlockLayout:
         return self.axes.in_dense(region.shape, self.call.window_shape, sizes)
 
     def with_positions(self, chunks: Iterable[Sequence[int]]) -> BlockLayout:
-        """Return the layout with positions in `chunks`; aligned axes have the chunks of data."""
+        """Return the layout with positions in `chunks`. Aligned axes are chunked like data."""
         cut = [tuple(sizes) for sizes in chunks]
         for axis in self.axes.aligned:
             cut[axis] = _cut_to(self.data_chunks[axis], sum(cut[axis]))
@@ -94,13 +94,13 @@ class BlockLayout:
 
     @property
     def may_raise(self) -> bool:
-        """True if an out-of-bounds index raises an error: in mode raise, or on an empty axis."""
+        """True if an index may raise an error, because of mode ``raise`` or an empty axis."""
         return self.call.raises or any(not sum(self.data_chunks[a]) for a in self.axes.indexed)
 
     def read_chunks(self, shape: Sequence[int]) -> Chunks:
-        """Return the chunks of the part of data that positions of this shape address.
+        """Return the chunks of the part of data that is read for positions of this shape.
 
-        Along aligned and copied axes, it is a single chunk.
+        Along aligned and copied axes, this part has a single chunk.
         """
         chunks = list(self.data_chunks)
         for axis in self.axes.aligned:
@@ -111,7 +111,7 @@ class BlockLayout:
 
 
 def layout_of(call: Call, data_chunks: Chunks) -> BlockLayout:
-    """Return the layout of a call with valid shapes; positions are cut only along aligned axes."""
+    """Return the layout of a call with valid shapes. Only aligned axes of positions are chunked."""
     tuples, shape = int(call.kind.tuples), call.indices.shape
     bare = call.as_gather(data=None, indices=None, updates=None)
     layout = BlockLayout(
@@ -136,13 +136,13 @@ def _pick(lines: Iterable[Sequence[int]], at: Coordinates) -> tuple[int, ...]:
     return tuple(line[number] for line, number in zip(lines, at, strict=True))
 
 
-Sources: TypeAlias = "list[PointsOfChunk]"  # one entry, or for windows one per copied box
-# For each entry of `Sources`: the positions of its points in the region, and the key of the box.
+Sources: TypeAlias = "list[PointsOfChunk]"  # windows have one entry for each copied box
+# For each entry of `Sources`, the positions of its points in the region and the key of its box.
 Targets: TypeAlias = list[tuple[NDArray[np.uint32], tuple[Any, ...]]]
 
 
 def check_indices(layout: BlockLayout, shape: Sequence[int], indices: Array) -> None:
-    """Raise an error for the first out-of-bounds index; `shape` is the shape of the positions."""
+    """Raise an error if an index is out of bounds. The positions have the shape `shape`."""
     data = stand_in(tuple(map(sum, layout.read_chunks(shape))), np.dtype(np.uint8))
     call = replace(layout.call, data=data, indices=indices)
     if layout.may_raise:
@@ -152,9 +152,9 @@ def check_indices(layout: BlockLayout, shape: Sequence[int], indices: Array) -> 
 def group_points(
     layout: BlockLayout, region: Region, indices: Array
 ) -> dict[Coordinates, tuple[Sources, Targets]]:
-    """Return the points of a region, grouped by block of data; filled positions have no block.
+    """Return the points of a region, grouped by block of data. Filled positions are omitted.
 
-    A key has the number of the block along each axis that is not copied.
+    A key is the index of a block along the axes that are not copied.
     """
     chunks = layout.read_chunks(region.shape)
     box: tuple[Any, ...] = (*region.box, ...)  # the ellipsis keeps a 0-d result an array
@@ -179,9 +179,9 @@ def group_points(
 
 
 def _block_numbers(layout: BlockLayout, region: Region) -> list[list[int]]:
-    """Return, for each axis of data, the block numbers of the chunks in a plan.
+    """For each axis of data, return the block numbers that correspond to the chunks of a plan.
 
-    A plan skips empty chunks. Along aligned axes, it has only the block of the region.
+    Plans skip empty chunks. Along aligned axes, a plan contains only the block of the region.
     """
     numbers: list[list[int]] = [np.flatnonzero(sizes).tolist() for sizes in layout.data_chunks]
     for axis in layout.axes.aligned:
@@ -203,7 +203,7 @@ def plain(
     shape: tuple[int, ...],
     dtype: np.dtype[Any] | None = None,
 ) -> Array:
-    """Return a block as a NumPy array; raise an error if its shape or dtype is not as declared."""
+    """Return a block as a NumPy array. Raise an error if its shape or dtype is not as declared."""
     if foreign.has_mask(block):
         raise masked(caller, argument)
     array = arguments.plain_array(caller, argument, block)
@@ -230,7 +230,7 @@ def take(
     block: Any,
     sources: Sequence[Sources],
 ) -> list[list[Array]]:
-    """Return the values that regions need from a block of data, as a list for each region."""
+    """For each region, return a list of the values that the region needs from a block of data."""
     values = plain(caller, "data", block, shape, dtype)
     return [values_at(of_region, values) for of_region in sources]
 
@@ -244,7 +244,7 @@ def assemble(
     targets: Sequence[Targets],
     values: Sequence[Sequence[Array]],
 ) -> Array:
-    """Return a block of the result; `starts` of windows and `fill` are None for other calls."""
+    """Assemble a block of the result. Only windows have `starts`, only mode fill has `fill`."""
     axes = layout.axes
     dense = np.empty(shape, dtype)
     if fill is not None:
@@ -283,7 +283,7 @@ def apply(
     sources: Sequence[Sources],
     updates: Sequence[Array],
 ) -> Array:
-    """Return a block of data with its updates applied in the order of the regions."""
+    """Return a block of data after applying its updates, region by region."""
     tuples = []
     for [points] in sources:
         of_region = np.empty((len(points.offset_in_chunk), len(points.bits)), np.intp)

@@ -1,9 +1,9 @@
-"""TensorFlow tensors and variables, eager or in a graph: calls are composed of its operations.
+"""Calls on TensorFlow tensors and variables, built from TensorFlow operations.
 
 TensorFlow chooses the device and `GradientTape` records the operations. In ``mode="raise"``, an
 eager call waits once for the device. In a graph (`tf.function`), an out-of-bounds index raises
-`InvalidArgumentError` when the graph runs. XLA and `tf.vectorized_map` drop assertions. There, an
-out-of-bounds index gives zeros, and an update at such an index is dropped.
+`InvalidArgumentError` when the graph runs. XLA and `tf.vectorized_map` drop assertions, so
+out-of-bounds indices gather zeros and the updates at out-of-bounds indices are dropped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ndgather.messages import reason
 
 
 def sizes_of(tensor: Any) -> list[Any]:
-    """Return the sizes of a tensor of known rank; a size that is not known yet is a tensor."""
+    """Return the sizes of a tensor of known rank. Unknown sizes are scalar tensors."""
     known = tensor.shape.as_list()
     if None not in known:
         return known  # type: ignore[no-any-return]  # integers
@@ -37,7 +37,7 @@ def sizes_of(tensor: Any) -> list[Any]:
 
 
 class TensorFlowLibrary(reductions.Steps, lowering.Library):
-    """The primitives in TensorFlow; the call provides the names in the error of a graph."""
+    """The primitives in TensorFlow. Errors of a graph use the names in `call`."""
 
     cast, complex, real, imag, maximum = map(
         staticmethod, (tf.cast, tf.complex, tf.math.real, tf.math.imag, tf.maximum)
@@ -62,7 +62,7 @@ class TensorFlowLibrary(reductions.Steps, lowering.Library):
         return tf.where(values < 0, tf.constant(windows.LARGEST, tf.int64), values)
 
     def raise_if_any(self, outside: Any, error: Callable[[Any], Exception]) -> bool:
-        """Check the flags now, or add an assertion that checks them when the graph runs."""
+        """Raise an error if a flag is true, or add an assertion to the graph."""
         call, flags = self.call, tf.cast(tf.reshape(outside, (-1,)), tf.int64)
         if tf.executing_eagerly():
             if tf.reduce_any(outside):
@@ -98,14 +98,14 @@ class TensorFlowLibrary(reductions.Steps, lowering.Library):
             return tf.gather(data, numbers, axis=1)
         outer, count, width = tf.unstack(tf.shape(data, out_type=tf.int64))
         shape = tf.stack([outer, tf.size(numbers, out_type=tf.int64), width])
-        return tf.cond(  # in data without rows, every position is filled later
+        return tf.cond(  # if data has no rows, every position is filled later
             count == 0,
             lambda: tf.zeros(shape, data.dtype),
             lambda: tf.gather(data, numbers, axis=1),
         )
 
     def scatter(self, rows: Any, updates: Any, reduction: str) -> Any:
-        """Combine updates with the rows that `numbers` selects, using segment operations."""
+        """Combine updates with the rows in `self.numbers`, using segment operations."""
         row = reductions.ROWS[reduction]
         if rows.dtype == tf.bool and reduction != "none":
             rows, updates = tf.cast(rows, tf.int32), tf.cast(updates, tf.int32)
@@ -113,14 +113,14 @@ class TensorFlowLibrary(reductions.Steps, lowering.Library):
         count = tf.shape(rows, out_type=tf.int64)[0]
 
         def segments(operation: str, values: Any) -> Any:
-            """Return a value for each row; an extra row receives the dropped updates."""
+            """Combine values by row. An extra row for dropped updates is removed."""
             combine = getattr(tf.math, f"unsorted_segment_{operation}")
             return combine(values, self.numbers, count + 1)[:-1]
 
         last = segments("max", tf.range(tf.size(self.numbers, out_type=tf.int64)))
         met = tf.reshape(last >= 0, (-1, 1))
         if reduction == "none":
-            if not updates.shape[0]:  # rows without updates read update 0, which must exist
+            if not updates.shape[0]:  # rows without updates read update 0, so it must exist
                 updates = tf.pad(updates, [[0, 1], [0, 0]])
             return tf.where(met, tf.gather(updates, tf.maximum(last, 0)), rows)
         if row.added:
@@ -218,7 +218,7 @@ def offsets_of(_: Any, offsets: Any) -> Any:
 
 
 def reshape(tensor: Any, shape: tuple[Any, ...]) -> Any:
-    """Return a tensor reshaped for a published operator; at most one size may be unknown."""
+    """Reshape a tensor for a published operator. At most one size may be unknown."""
     return tf.reshape(tensor, [-1 if size is None else size for size in shape])
 
 
@@ -235,14 +235,14 @@ def _numpy(value: Any) -> Any:
 def _tensor(caller: str, name: str, value: Any) -> Any:
     try:
         return tf.convert_to_tensor(value)
-    except (TypeError, ValueError) as error:  # for example, objects other than strings
+    except (TypeError, ValueError) as error:  # for example, arrays of objects other than strings
         raise messages.not_an_array(
             caller, name, value, f"cannot be converted to a tensor: {reason(error)}"
         ) from error
 
 
 def _indices(call: Call) -> Any:
-    """Return the indices as a tensor of integers; the length of index tuples must be known."""
+    """Return the indices as an integer tensor. The length of index tuples must be known."""
     name, value = call.indices_name, call.indices
     if not isinstance(value, _DENSE):
         return tf.convert_to_tensor(arguments.integer_indices(call))
@@ -283,7 +283,7 @@ def _gather(call: Call) -> Any:
 
 
 def _known(sizes: Any) -> list[Any]:
-    """Return sizes for `tf.ensure_shape`, which restores the sizes that a reshape loses."""
+    """Return static sizes for `tf.ensure_shape`, which restores the sizes that a reshape loses."""
     return [size if isinstance(size, int) else None for size in sizes]
 
 
