@@ -102,7 +102,7 @@ def check_script(words: list[str]) -> None:
 
 
 def check_module(words: list[str]) -> None:
-    """Raise an error unless the package of the module in the first word can be found."""
+    """Raise an error unless the first word is a module of an installed package."""
     if not sys.flags.safe_path:
         sys.path[0] = os.fspath(Path.cwd())
     package = words[0].partition(".")[0]

@@ -189,7 +189,7 @@ def _print_kinds(
 
 
 def _by_runtime(texts: Sequence[str], runtimes: Sequence[str]) -> dict[str, list[str]]:
-    """Group ``RUNTIME=VALUE`` by runtime; a bare value applies to all but the evaluator."""
+    """Group ``RUNTIME=VALUE`` by runtime; a bare value applies to all runtimes but `reference`."""
     by_runtime: dict[str, list[str]] = {}
     able = [name for name in runtimes if name != "reference"] or runtimes
     for text in texts:

@@ -316,7 +316,7 @@ def _character(text: str) -> str:
 
 
 def _number(text: str) -> object:
-    """Return the number in a text, or the text itself, such as the duration 1h."""
+    """Convert a text to a number if possible; a duration such as 1h remains a string."""
     try:
         return float(text)
     except ValueError:

@@ -136,7 +136,7 @@ def time_text(seconds: float) -> str:
 
 
 def scaled(value: float, units: Sequence[tuple[float, str]]) -> str:
-    """Format `value` with three significant digits, in the largest unit that fits."""
+    """Format `value` to three significant digits in the largest unit that does not exceed it."""
     size, unit = next((item for item in units if value >= item[0]), units[-1])
     return f"{value / size:#.3g} {unit}".replace(". ", " ")
 

@@ -58,7 +58,7 @@ class KnownCalls:
         self._known: dict[Key, tuple[Callable[..., Any], int, tuple[int, ...]]] = {}
 
     def key(self, inputs: Sequence[object], named: Mapping[str, object]) -> Key | None:
-        """Return a key for all properties that are checked, or None if values are checked."""
+        """Return the cache key of a call, or None if the call cannot be cached."""
         key: list[object] = []
         for position, value in enumerate(inputs):
             if type(value) is np.ndarray and value.dtype.kind != "O":
@@ -197,7 +197,7 @@ class Difference:
     """A rule such as ``"attributes.axis.required"`` in which two operators differ."""
 
     what: str
-    here: object  # the value, or None; for types and choices, only the additional entries
+    here: object  # the value of the rule, or only the additional types or choices
     there: object
 
 

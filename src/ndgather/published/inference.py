@@ -1,8 +1,8 @@
 """Shape and type inference for operators, with sizes that may be named or unknown.
 
 `infer` raises an error if the call cannot run for any values of its inputs. Sizes are inferred from
-equalities. If the axis or the length of an index tuple is unknown, every possible value is tried,
-and the result contains everything that all successful trials have in common.
+equalities between them. If the axis or the length of index tuples is unknown, all possible values
+are tried, and the result contains everything that the successful trials have in common.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _inferred_shape(
     attributes: Mapping[str, int | str | bool],
     values: Mapping[Role, Array],
 ) -> tuple[CallShapes, Shape, int | None, int | None]:
-    """Infer the result; return the call, the result shape, the depth and the axis."""
+    """Return the inferred call, its result shape, its depth and its first indexed axis."""
     row = call.row
     axis = attributes.get("axis", values.get(Role.AXIS))
     if axis is not None and not row.kind.tuples:
@@ -308,7 +308,7 @@ def _check_axis_after_batch(call: CallShapes, axis: int) -> None:
 
 
 def _infer_shape(call: CallShapes) -> tuple[CallShapes, Shape, int | None]:
-    """Infer the result; return the call, the result shape and the index tuple's length."""
+    """Return the inferred call, its result shape, and the length of its index tuples."""
     by_tuple = call.row.kind.tuples
     if call.batch_dims < 0:  # counts from the end of indices, whose rank is unknown
         return call, None, None

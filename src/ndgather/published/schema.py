@@ -1,4 +1,4 @@
-"""Data types of rows, such as `OperatorVersion`."""
+"""Data types that describe operators, such as `OperatorVersion`."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ class IndexRule:
 
 @dataclass(frozen=True, slots=True)
 class Erratum:
-    """An error in a published text: the section, a quote and the correction."""
+    """An error in a specification, given by its section, a quote and the correction."""
 
     place: str
     quote: str
@@ -342,7 +342,7 @@ class Inference:
     """The result of inferring the types and shapes of a call."""
 
     outputs: tuple[TensorType, ...]
-    inputs: tuple[TensorType, ...]  # including inferred sizes and ranks
+    inputs: tuple[TensorType, ...]  # the input types, including inferred sizes and ranks
     equalities: tuple[Equality, ...] = ()
     depth: int | None = None
     axis: int | None = None  # the first axis of data that is indexed, as a non-negative number

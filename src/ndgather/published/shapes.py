@@ -107,19 +107,19 @@ class Axes:
         return len(self.sizes)
 
     def reaches(self, rank: int) -> bool:
-        """Append unknown axes if allowed; return whether there are at least `rank` axes."""
+        """Append axes if the rank is unknown, and return whether there are at least `rank` axes."""
         if not self.exact:
             self.sizes += [Unknown() for _ in range(min(rank, LARGEST_RANK) - self.rank)]
         return self.rank >= rank
 
     def is_of(self, rank: int) -> bool:
-        """Append unknown axes if allowed; return whether there are exactly `rank` axes."""
+        """Append axes if the rank is unknown, and return whether there are exactly `rank` axes."""
         fits = self.reaches(rank) and self.rank == rank
         self.exact = self.exact or fits
         return fits
 
     def is_as_long_as(self, other: Axes) -> bool:
-        """Append unknown axes if allowed; return whether both ranks can be equal."""
+        """Append axes if a rank is unknown, and return whether both ranks can be equal."""
         rank = max(self.rank, other.rank)
         if self.exact or other.exact:
             return self.is_of(rank) and other.is_of(rank)

@@ -10,11 +10,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """A runtime, which requires an installed module, and its adapter."""
+    """A runtime that requires `module`, and whether it can map tensors from external files."""
 
     module: str
     adapter: str  # the module whose ``session(source, options)`` returns a `Session`
-    maps_tensors: bool = False  # whether it can map tensors from external files
+    maps_tensors: bool = False
 
     @property
     def installed(self) -> bool:

@@ -60,7 +60,7 @@ class _Child:
     """A process that runs this module with the given arguments and answers requests.
 
     The process has the same import path as its parent, so it does not import modules from the
-    working folder by accident. If `shows_errors` is true, it inherits standard error.
+    working folder by accident. If `shows_errors` is true, the process inherits standard error.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class _Child:
         return self
 
     def __exit__(self, error: object, *_: object) -> None:
-        if error is not None:  # often a signal, which does not interrupt a running model
+        if error is not None:  # a signal does not interrupt a running model
             self._process.kill()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
@@ -141,7 +141,7 @@ class RuntimeProcess(_Child):
         self.version, self.failed = "", None
         try:
             kind, what = self.ask((source, options))
-        except BaseException as error:  # such as an error of a signal handler
+        except BaseException as error:  # for example, raised by a signal handler
             self.__exit__(error)
             raise
         if kind == "version":

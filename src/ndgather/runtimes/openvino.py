@@ -61,7 +61,7 @@ class _Session:
 
 
 def _by_name(ports: Sequence[Any]) -> dict[str, Any]:
-    """Return a dict of ports by tensor name, and by layer name if that is unique."""
+    """Return a dict of ports by tensor name, and by layer name if the layer name is unique."""
     counts = Counter(port.node.friendly_name for port in ports)
     layers = {name: port for port in ports if counts[name := port.node.friendly_name] == 1}
     return layers | {name: port for port in ports for name in port.get_names()}

@@ -28,8 +28,8 @@ from ndgather.stored.plan import make_plan, with_data
 Position: TypeAlias = tuple[int, ...]
 Region: TypeAlias = tuple[Sequence[int], ...]  # positions along each axis, in ascending order
 
-# The maximum number of elements of a stored array that is read and of a call that is run, and the
-# maximum number of entries that are checked.
+# The maximum sizes of stored arrays that are read and of calls that are run,
+# and the maximum number of entries that are checked.
 _MOST_READ, _MOST_RUN, _MOST_CHECKED = 200, 2**22, 2**22
 
 
@@ -60,7 +60,7 @@ class Evaluation:
 
 
 def evaluate(call: Call, error: NdgatherError | None = None) -> Evaluation:
-    """Run a call, only check it if data is large or stored, or skip both if `error` is given."""
+    """Run a call, or only check it if data is large or stored. If `error` is given, do neither."""
     data, readable, grid = _data(call)
     updates = _without_labels(call.updates)
     indices = arguments.native_indices(replace(call, indices=_without_labels(call.indices)))
@@ -146,7 +146,7 @@ def _check(call: Call, dense_shape: tuple[int, ...], grid: Grid | None) -> Itera
     return [f"the call reads {steps:,} of {math.prod(chunks.counts):,} chunks"]
 
 
-# The maximum number of entries that are all drawn, and the number drawn of more entries.
+# The maximum number of entries that are all drawn, and the number drawn if there are more.
 _TUPLES, _WINDOWS, _INTEGERS = (16, 6), (6, 3), (30, 6)
 MOST_ENTRIES = max(_TUPLES[0], _WINDOWS[0], _INTEGERS[0])
 
@@ -166,7 +166,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnEntries:
-    """The entries of a call that its picture shows."""
+    """The entries of indices that a picture shows."""
 
     call: Call
     axes: Axes
@@ -180,7 +180,7 @@ class DrawnEntries:
         return next(entry for entry in self.entries if entry.position == position)
 
     def source(self, entry: Entry, place: Position) -> Position | None:
-        """Return the source of an element of the dense array in data, or None if it has none."""
+        """Return the position in data for an element of the dense array, or None."""
         if entry.start is None:
             return None
         slices = [place[axis] for axis in self.axes.dense_slices]
@@ -285,7 +285,7 @@ def _coordinate(call: Call, raw: int, axis: int) -> int | None:
 def chosen(size: int, most: int, wanted: Iterable[int] = ()) -> tuple[int, ...]:
     """Choose at most `most` coordinates of an axis, and return them in ascending order.
 
-    The first and last coordinates have priority over wanted coordinates, and these over the rest.
+    The first and last coordinates have the highest priority, followed by wanted coordinates.
     """
     if size <= most:
         return tuple(range(size))

@@ -13,7 +13,7 @@ from ndgather.show.evaluate import State
 from ndgather.show.scene import Box, EntryLabel, Panel, Plane, Scene
 
 # Colors, fonts and line widths, which `svg` writes as CSS.
-# Entries have colors of the palette by Okabe and Ito, which suits all types of color vision.
+# The colors of entries are from the palette of Okabe and Ito for all types of color vision.
 MONOSPACE = 'ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace'
 SANS = 'system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif'
 ADVANCE = 0.602  # advance width of a monospaced font, relative to the font size
@@ -124,7 +124,7 @@ Shape: TypeAlias = Rect | Line | Label
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The shapes that belong to an entry, or that show the entry itself if `is_entry`."""
+    """The shapes that belong to an entry, or that show the entry itself if `is_entry` is true."""
 
     entry: int
     sentence: str

@@ -75,7 +75,7 @@ class Panel:
     about: str
     planes: tuple[Plane, ...]
     note: str = ""
-    lists_entries: bool = False  # whether it shows indices, whose entries are its boxes
+    lists_entries: bool = False  # whether the boxes represent the entries of indices
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ def _planes(coordinates: Sequence[tuple[int, ...]], shared: int) -> list[_DrawnP
 def _data_planes(
     shape: Sequence[int], readable: bool, shared: int = 0, addressed: Sequence[Spans] = ()
 ) -> list[_DrawnPlane]:
-    """Choose the planes of data to draw, which are limited to addressed parts if it is large."""
+    """Choose the parts of data to draw, which are the addressed parts unless data is small."""
     depth = _leading_axes(shape, shared)
     count = math.prod(shape[:depth])
     heads: list[Position] = list(itertools.product(*some_coordinates(shape[:depth], _PLANES)))
@@ -171,7 +171,7 @@ def _data_planes(
         for size, axis in zip(shape[depth:], range(depth - len(shape), 0), strict=True):
             wanted = dict.fromkeys(at for spans in here for at in spans[axis])
             most, limit = _LIMITS[axis]
-            if wanted and not (readable and count == 1):  # draw only these and the ends
+            if wanted and not (readable and count == 1):  # omit others, except the ends
                 limit = min(limit, len({0, size - 1, *wanted}))
             inner.append(chosen(size, most if size <= most else limit, wanted))
         planes.append(_DrawnPlane(head, tuple(inner)))
@@ -308,7 +308,7 @@ class _Panels:
         return "" if drawn == count else f"{drawn} of {count:,} entries"
 
     def _marks(self, regions: Sequence[Region | None], crosses_out: bool = False) -> list[Mark]:
-        """Return a mark for each entry with a region; `crosses_out` marks replaced updates."""
+        """Return a mark for each entry with a region; if `crosses_out`, mark replaced updates."""
         return [
             (n, region, crosses_out and self.last.get(entry.data, n) != n)
             for n, (entry, region) in enumerate(zip(self.drawn.entries, regions, strict=True))
@@ -494,7 +494,7 @@ def _combined(call: Call, letters: Sequence[str], old: str) -> str:
     return f"({text}) / {len(terms)}" if row.derivative == "counts" else text
 
 
-_LONGEST, _SHORT = 10, 8  # numbers that exceed 8 characters are rounded to four digits
+_LONGEST, _SHORT = 10, 8  # numbers longer than 8 characters are rounded to four digits
 
 
 def written(value: Any) -> str:

@@ -24,7 +24,7 @@ from ndgather.show.layout import (
 )
 from ndgather.show.scene import Scene
 
-_NARROW = 300  # width in pixels of an array that fits on a phone
+_NARROW = 300  # the maximum width of an array on a phone, in pixels
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 

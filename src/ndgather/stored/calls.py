@@ -47,7 +47,7 @@ _MOST_SHOWN = 20  # maximum number of chunks listed in an error message
 def gather_or_scatter(
     call: Call, stored: type, reader: Callable[[Any], Reader], writer: Callable[[Any], Writer]
 ) -> Any:
-    """Run a call on data of type `stored`; stored indices and updates are read completely."""
+    """Run a call on data of type `stored`, and read stored indices and updates completely."""
     caller = call.caller
     plain: dict[str, Any] = {}
     names = {"data": "data", "indices": call.indices_name, "updates": call.updates_name}
@@ -76,7 +76,7 @@ def gather_or_scatter(
 
 
 def gather(call: Call, reader: Reader, plans: list[StoredPlan] | None = None) -> Array:
-    """Gather from a stored array; calls of `gather_nd` in mode "raise" can share `plans`."""
+    """Gather from a stored array; calls with index tuples and mode "raise" can share `plans`."""
     grid = reader.grid
     call = with_data(call, grid, reader.dtype)
     plan = make_plan(call, grid) if plans is None else shared_plan(call, grid, plans)
@@ -105,7 +105,7 @@ def _note(call: Call, count: int, reader: Reader, done: str) -> None:
 
 
 def provide_out(call: Call, shape: tuple[int, ...]) -> Array:
-    """Check and return `out`, or return a new array for the result if `out` is None."""
+    """Return `out` after checking it, or a new array if `out` is None."""
     if call.out is None:
         try:
             return np.empty(shape, call.data.dtype)
@@ -150,7 +150,7 @@ class _GatherJob:
 
 
 def values_at(sources: Sequence[PointsOfChunk], values: Array) -> list[Array]:
-    """Return the elements of a chunk at the points of each source."""
+    """Return the elements of a chunk at each set of points."""
     return [read_at(source, source.view(values)) for source in sources]
 
 
@@ -195,7 +195,7 @@ def scatter(call: Call, writer: Writer) -> Any:
 
 
 def _checked_scatter(call: Call, writer: Writer) -> tuple[StoredPlan, Array]:
-    """Check a scatter; return its plan and its updates with the axes of the positions first."""
+    """Return the plan and updates of a scatter, after moving the axes of positions first."""
     if not writer.writeable:
         raise messages.out_read_only(call.caller)
     if loss := getattr(writer, "loss", ""):
@@ -264,7 +264,7 @@ class ChunkUpdate:
         return values if values.flags.c_contiguous and values.base is None else values.copy()
 
     def compact(self, some: Any = ...) -> ChunkUpdate:
-        """Return a compact copy of the points and updates, or of `some` of them."""
+        """Return a compact copy with all points and updates, or with those that `some` selects."""
         offset_in_chunk, positions = (each[some] for each in self.points.of_runs(self.runs))
         lead = self.updates.shape[: self.updates.ndim - len(self.axes.slices)]
         updates = self.updates if lead else self.updates[np.newaxis]
@@ -347,7 +347,7 @@ def _move_references(
     if reduction is None:
         of_dense[where] = of_chunk[here]
     else:
-        of_chunk[here] = of_dense[where]  # for duplicate indices, the last one wins
+        of_chunk[here] = of_dense[where]  # for duplicates, the last assignment wins
 
 
 def read_at(source: PointsOfChunk, block: Array) -> Array:

@@ -108,7 +108,7 @@ class Grid:
 
     @classmethod
     def of_sizes(cls, sizes: Iterable[Sequence[int]]) -> Grid:
-        """Return a grid from the lengths of all chunks along each axis."""
+        """Return a grid with the given lengths of all chunks along each axis."""
         shape, chunk_lengths = [], []
         for axis in sizes:
             lengths = np.array([length for length in axis if length > 0], np.int64)
@@ -184,7 +184,7 @@ class Grid:
 
     @cached_property
     def _cut(self) -> tuple[int, ...] | None:
-        """The index of the shorter chunk along each axis, or -1; None if the grid is irregular."""
+        """The index of the shorter chunk along each axis (-1 if none), or None if irregular."""
         if not self.is_regular:
             return None
         return tuple(
@@ -247,8 +247,8 @@ class Writer(Reader, Protocol):
     """A reader that can also replace whole chunks of its grid.
 
     The optional attribute `replaces_objects` is true if writes are atomic, and durable when `write`
-    returns; `journal` requires such a writer. If values may differ when read back, the optional
-    attribute `loss` is the reason for an error message, because scatters are then refused.
+    returns; `journal` requires such a writer. If values may differ when read back, scatters raise
+    an error, and the optional attribute `loss` contains the reason for its message.
     """
 
     @property
@@ -316,7 +316,7 @@ class Buffers:
     def __init__(
         self, permits: Permits | None = None, stopped: Callable[[], bool] = lambda: False
     ) -> None:
-        self.stopped = stopped  # long reads are canceled once this function returns True
+        self.stopped = stopped  # long reads are canceled if this function returns True
         self._permits = permits or new_permits(1)
         self._has_permit = False
         self._decoded: NDArray[np.uint8] | None = None
@@ -345,7 +345,7 @@ class Buffers:
             self._has_permit = True
 
     def release_permit(self) -> None:
-        """Give back the permit, after which the values of the chunk are no longer valid."""
+        """Release the permit, after which the values of the chunk are no longer valid."""
         if self._has_permit:
             self._has_permit = False
             memory, self._decoded = self._decoded, None
@@ -353,7 +353,7 @@ class Buffers:
 
 
 class LocalFile:
-    """An open file, which is read unchanged even if another file replaces it at its path."""
+    """An open file, whose content remains readable even if another file replaces its path."""
 
     __slots__ = ("_descriptor", "is_folder", "size")
 

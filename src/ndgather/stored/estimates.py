@@ -30,6 +30,7 @@ class Estimate:
     stored_bytes: int  # the stored size, or `decoded_bytes` if the store does not report it
     stored_is_known: bool
     result_bytes: int  # the size of a gather's result or of a scatter's updates
+
     memory_bytes: int  # an upper bound for allocated memory, including a gather's result
 
 

@@ -43,7 +43,7 @@ _LOSSLESS = _KNOWN_FILTERS | {h5py.h5z.FILTER_SZIP}
 # The filter ids of bzip2, Blosc, LZ4, Bitshuffle, Zstandard and Blosc2, which are lossless.
 _LOSSLESS |= {307, 32001, 32004, 32008, 32015, 32026}
 
-_BOX_BYTES = 2**16  # size of boxes in contiguous datasets, a compromise between few and many points
+_BOX_BYTES = 2**16  # box size in contiguous datasets, a compromise between few and many points
 _VIRTUAL_BOX_BYTES = 2**20
 _BLOCK_WORDS = 2**14  # the cumulative sums of a block fit in the L2 cache
 _PACKING = ("scale_factor", "add_offset", "_FillValue")
@@ -58,7 +58,7 @@ def run(call: Call) -> Any:
         elif data.shape is None:
             why = "is empty"
         elif call.scatters and h5py.check_vlen_dtype(data.dtype.base) not in (None, str, bytes):
-            # To write such elements, h5py would interpret stored bytes as pointers and crash.
+            # To write variable-length arrays, h5py would interpret bytes as pointers and crash.
             why = "has elements of variable length, which cannot be written safely"
         if why:
             raise DTypeError(
@@ -166,13 +166,13 @@ class DatasetReader:
             shape, at = self.grid.extent(chunk), self._place + sum(map(mul, starts, self._strides))
             stop = at + self.dtype.itemsize * prod(shape)
             with self._alone:
-                self.array.flush()  # writes buffered data to the file
+                self.array.flush()  # h5py must write its buffered data first
                 part: Array = self._file.part(at, stop, buffers).view(self.dtype)
             buffers.acquire_permit()
             return part.reshape(shape)
         buffers.acquire_permit()
-        # Read with h5py, which zeroes memory that HDF5 may leave uninitialized: the padding of
-        # structured elements, and missing chunks without a fill value.
+        # Read with h5py, which zeroes memory that HDF5 may leave uninitialized:
+        # padding of structured elements, and missing chunks without a fill value.
         read = self.array[self._box(chunk)]
         if isinstance(read, np.ndarray) and read.dtype == self.dtype:
             return read
@@ -182,7 +182,7 @@ class DatasetReader:
 
     def write(self, chunk: Chunk, values: Array) -> None:
         self.array[self._box(chunk)] = values
-        self.array.flush()  # reports a full disk now instead of when the file is closed
+        self.array.flush()  # report a full disk now, instead of when the file is closed
 
     def _decoded(self, chunk: Chunk, buffers: Buffers) -> Array | None:
         """Return the bytes of a decoded chunk, or None if it is missing or only HDF5 can decode it.
@@ -280,7 +280,7 @@ def writer(array: h5py.Dataset) -> DatasetReader:
 
 
 def as_stored_now(array: h5py.Dataset) -> h5py.Dataset:
-    """Return the array, after refreshing the shape if another process may change it (SWMR)."""
+    """Return the array after refreshing its shape, which may change in SWMR mode."""
     if array and array.file.swmr_mode:
         array.refresh()
     return array

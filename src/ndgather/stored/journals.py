@@ -1,8 +1,8 @@
 """Journals of the chunks that a scatter has replaced, so that a killed call can be resumed.
 
-A line with digests of a chunk's old and new values is written before the chunk is replaced, and a
-second line afterwards. If a chunk has only the first line, the digest of its current values shows
-whether it was replaced.
+Before a chunk is replaced, a line with digests of its old and new values is written, and a second
+line is written afterwards. If the second line is missing, the digest of the chunk's current values
+shows whether the chunk was replaced.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The plan of a call on a stored array: its points grouped by chunk.
 
-All indices are checked before the first chunk is read, and each point takes 8 bytes. For example,
+All indices are checked before the first chunk is read. A plan takes 8 bytes per point. For example,
 ``gather_nd(data, [[0, 5], [3, 1], [1, 4]])`` reads these chunks of shape (2, 3)::
 
            0  1  2 | 3  4  5
@@ -36,8 +36,8 @@ Runs: TypeAlias = tuple[Integers, Integers]  # the start and stop of each run of
 _MOST_WINDOWS = 2**32
 _MOST_BITS = 63  # the packed coordinates of an element of data must fit in an int64
 
-# Sorting takes 28 bytes per point of a block, and each block has its own list of chunks. Blocks
-# must therefore be neither too large nor too many.
+# Sorting takes 28 bytes per point of a block, and each block has its own list of chunks.
+# Blocks should therefore be neither too large nor too numerous.
 _LEAST_BLOCK = 1 << 18
 _MOST_BLOCK = (1 << 32) - 1  # positions within a block are stored as uint32
 _BLOCKS = 16
@@ -156,7 +156,7 @@ class StoredPlan:
 
     @cached_property
     def _counts(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]], int]:
-        """Pairs of axis and chunk count for points and for slices, and the steps per group."""
+        """(axis, chunk count) pairs of indexed and of sliced axes, and the steps per group."""
         counts = self.grid.counts
         points = [(axis, counts[axis]) for axis in self.axes.points[::-1]]
         slices = [(axis, counts[axis]) for axis in self.axes.slices[::-1]]
@@ -228,7 +228,7 @@ def make_plan(call: Call, grid: Grid) -> StoredPlan:
 
 
 def shared_plan(call: Call, grid: Grid, plans: list[StoredPlan]) -> StoredPlan:
-    """Return the plan with the same indices and grid; append a new plan if there is none."""
+    """Return the plan in `plans` that has the same indices and grid, or append a new plan."""
     for known in plans:
         if grid.is_like(known.grid) and np.array_equal(known.call.indices, call.indices):
             return known
@@ -297,7 +297,7 @@ def _points(call: Call, grid: Grid, axes: Sequence[int]) -> Points:
                 sorted_blocks = list(pool.map(sort, begins))
         except RuntimeError:  # raised if no thread can be started
             sorted_blocks = [sort(begin) for begin in begins]
-        _core.release_memory()  # frees the scratch memory of the sorts
+        _core.release_memory()  # frees the memory used for sorting
     runs = runs_of_blocks(sorted_blocks, begins, count, math.prod(grid.counts))
     return Points(bits, offset_in_chunk, positions, block, *runs)
 
@@ -336,7 +336,7 @@ def runs_of_blocks(
 
 
 def _window_points(call: Call, grid: Grid) -> Points:
-    """Split windows at chunk boundaries; group their parts by chunk and by box in the window.
+    """Split windows at chunk boundaries, and group the parts by chunk and by box in the window.
 
     A part is the overlap of a window and a chunk. In this example, windows of size 4 start at the
     positions 1, 2 and 5 of an axis of size 9, which has chunks of length 3::

@@ -46,7 +46,7 @@ class Job(Protocol):
         """Process the chunk in a thread, without keeping `values`, whose memory is reused."""
 
     def send(self) -> tuple[Callable[[Array], Any], int]:
-        """Return a picklable function to apply to the values, and the bytes in transit."""
+        """Return a picklable function to apply to the values, and the number of bytes to send."""
 
     def receive(self, result: Any) -> None:
         """Finish the job with the result of the function that `send` returned."""
@@ -141,7 +141,7 @@ def _on_threads(
 
 
 def _next(news: queue.SimpleQueue[Any]) -> Any:
-    """Return the next entry; poll, because an interrupt just before a wait does not end it."""
+    """Return the next entry, polling so that interrupts are handled even just before a wait."""
     while True:
         with suppress(queue.Empty):
             return news.get(timeout=_POLL_SECONDS)
@@ -174,7 +174,7 @@ def workers(call: Call, reader: Reader, steps: int) -> tuple[int, int]:
         return readers, max(decoding, 1)
     raw, stored = reader.chunk_bytes, reader.stored_bytes
     if call.scatters and call.reduction == "mean":
-        # A mean needs 9 bytes per element for counts, and copies in native byte order.
+        # A mean needs 9 more bytes per element for counts, and copies if values are byte-swapped.
         raw = (1 if reader.dtype.isnative else 3) * raw + 9 * (raw // reader.dtype.itemsize)
     least = raw + 2 * stored
     if call.memory < least:

@@ -200,7 +200,8 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
     ) -> Future[int]:
         """Start reading the chunks of future calls in the background and return immediately.
 
-        These chunks never exceed the cache's memory budget. Out-of-bounds indices are ignored.
+        The total size of these chunks never exceeds the memory budget. Out-of-bounds indices are
+        ignored.
 
         Parameters
         ----------
@@ -369,10 +370,9 @@ def writer(array: CachedArray) -> Any:
 
 
 def _look_up(given: _core.Arguments, caller: str = "") -> Any:
-    """Return the result of a gather that needs no plan, otherwise NotImplemented.
+    """Look up points in the core's table of cached chunks, or return NotImplemented.
 
-    The call must select single elements. If chunks are missing from the cache, they are read, and
-    all points are looked up again.
+    Chunks that are missing from the cache are read first.
     """
     kept = given.data._kept
     if kept.table is None or given.progress is not None or given.executor is not None:
@@ -471,14 +471,14 @@ class _BoxJob:
             with_padding(self.result)[...] = with_padding(values)[(*self.part, ...)]
 
     def send(self) -> Any:
-        raise NotImplementedError  # executors never run these jobs
+        raise NotImplementedError  # executors never run this kind of job
 
     def receive(self, result: Any) -> None:
         raise NotImplementedError
 
 
 def _read(call: Call, kept: ArrayChunks, jobs: list[_BoxJob]) -> None:
-    """Run the jobs, in threads unless starting threads would take longer than the reads."""
+    """Run the jobs, using threads only if the reads take longer than starting threads."""
     missing = kept.cache.missing(kept, [kept.number(job.chunk) for job in jobs])
     is_small = kept.in_flight == 1 and len(missing) * kept.chunk_bytes <= _BOX_BYTES
     if len(missing) > 1 and not is_small:
@@ -493,10 +493,10 @@ def _read(call: Call, kept: ArrayChunks, jobs: list[_BoxJob]) -> None:
 def _parts(
     ranges: Sequence[range], grid: Grid
 ) -> Iterator[tuple[Chunk, tuple[slice, ...], tuple[slice, ...]]]:
-    """Yield the chunks that contain the positions, with matching slices of chunk and result.
+    """Yield each chunk that contains positions, its slices, and the slices of the result.
 
-    For the positions 1, 3 and 5 along an axis with chunks of length 4, elements ``[1:4:2]`` of
-    chunk 0 are elements ``[0:2]`` of the result, and element 1 of chunk 1 is element 2.
+    For example, the positions 1, 3 and 5 along an axis with chunks of length 4 are the elements
+    ``[1:4:2]`` of chunk 0 and ``[1:2:2]`` of chunk 1.
     """
     sides = []
     for axis, at in enumerate(ranges):

@@ -98,7 +98,7 @@ class ArrayChunks:
         self._reader = None
 
     def opened_again(self, open_reader: Callable[[], Reader]) -> ArrayChunks:
-        """Reopen the array; return self, or a new object if the grid or dtype has changed."""
+        """Reopen the array and return `self`, or a new object if the grid or dtype has changed."""
         self._open_reader = open_reader
         with suppress(NdgatherError):  # the next read raises the error
             reader = None if self.closed else self._open_reader()
@@ -170,12 +170,12 @@ class ArrayChunks:
 
 
 def itself(reader: Reader) -> Reader:
-    """Return `reader` unchanged; wrappers of readers are unpickled by this function."""
+    """Return `reader`, so that unpickling a wrapper of a reader returns the reader itself."""
     return reader
 
 
 def _new_memory(count: int) -> NDArray[np.uint8]:
-    """Allocate `count` bytes; large allocations return to the system as soon as they are freed."""
+    """Allocate `count` bytes, such that large allocations return to the system when freed."""
     if count < _MAPPED_BYTES:
         return np.empty(count, np.uint8)
     return np.frombuffer(mmap.mmap(-1, count, **_PRIVATE), np.uint8)
@@ -252,7 +252,7 @@ class ChunkCache:
     def abandon(self, chunks: ArrayChunks) -> None:
         """Drop the chunks of a garbage-collected array.
 
-        Finalizers may run while their thread holds the lock, so this method never waits for it.
+        A finalizer may run while its thread holds the lock, so this method must not wait for it.
         """
         self._abandoned.append(chunks)
         if self._lock.acquire(blocking=False):
@@ -375,7 +375,7 @@ class ChunkCache:
         if size > self.memory:
             return False
         while self._bytes + size > self.memory and self._order:
-            # Heap entries may be outdated, so chunks that have been used since are pushed again.
+            # A chunk that has been used since it was pushed is pushed again.
             known, turn, oldest = heapq.heappop(self._order)
             if oldest.of.kept.get(oldest.number) is not oldest:
                 continue

@@ -24,7 +24,7 @@ from ndgather.stored.chunks import Buffers, Chunk, Grid, missing_raises, no_chun
 from ndgather.stored.zarr.codecs import Bytes, Decoder, is_lossless, v2_decoder, v3_decoder
 from ndgather.stored.zarr.objects import Objects, Shards, objects_of
 
-# Stores that write each object immediately, whereas Icechunk sessions must be committed.
+# Stores that write objects immediately, unlike Icechunk, whose sessions must be committed.
 _OF_OBJECTS = (
     zarr.storage.LocalStore,
     zarr.storage.MemoryStore,
@@ -51,7 +51,7 @@ class _KnownChunks:
 
     @classmethod
     def of(cls, array: zarr.Array[Any], objects: Objects) -> _KnownChunks | None:
-        """Return the functions for an array with a regular grid, or None to read it with zarr."""
+        """Return the functions for an array with a regular grid, or None if zarr must read it."""
         metadata, dtype = array.metadata, np.dtype(array.dtype)
         prefix = f"{array.path}/" if array.path else ""
 
@@ -81,7 +81,7 @@ class _KnownChunks:
         if decoder is None:
             return None
         value = array.fill_value
-        if value is None:  # in format 2, where zarr uses a default for the dtype
+        if value is None:  # only in format 2, where zarr uses zero or NaT
             value = "NaT" if dtype.kind in "mM" else 0
         return cls(read, decoder, size, np.asarray(value, dtype))
 

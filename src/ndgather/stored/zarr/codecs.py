@@ -72,7 +72,7 @@ def _zstd_size(stored: Bytes) -> int | None:
 
 
 def _blosc_size(stored: Bytes) -> int:
-    """Return the decoded size; check the compressed size, which could crash the decoder."""
+    """Return the decoded size, after checking the compressed size to protect the decoder."""
     head = stored[:_BLOSC_HEADER_BYTES].tobytes()
     compressed = int.from_bytes(head[12:16], "little")
     if not _BLOSC_HEADER_BYTES <= compressed <= stored.size:

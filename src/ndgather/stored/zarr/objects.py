@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     # A shard and its index, in which the starts and lengths of inner chunks alternate.
     Shard: TypeAlias = tuple["StoredObject", NDArray[np.uint64]]
 
-_TO_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # never waits for the writer of a pipe
+_TO_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # opening a pipe does not block
 _NOWHERE = 2**64 - 1
 _ENTRY_BYTES = 16  # a start and a length
 _MOST_INDEX_BYTES = 4 * 2**20
@@ -70,7 +70,7 @@ class LocalFiles:
 
 
 class StoreObjects:
-    """The objects of a store that is not local and retries failed requests itself."""
+    """The objects of a store that is not local, which is responsible for retrying requests."""
 
     def __init__(self, store: Store, in_flight: int) -> None:
         self._store = store
@@ -102,7 +102,7 @@ class StoreObjects:
 
 
 def _at_once(read: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-    """Run a coroutine that should not have to wait, without an event loop.
+    """Run a coroutine that is expected not to wait, without an event loop.
 
     Threads can therefore read concurrently. If the coroutine does wait, the read is repeated in
     zarr's event loop.
@@ -131,7 +131,7 @@ async def _unless_stopped(reply: Coroutine[Any, Any, Any], stopped: Callable[[],
 
 
 class StoreObject:
-    """An object of a store, of which each part is read by a separate request."""
+    """An object whose parts are read by separate requests to its store."""
 
     def __init__(self, objects: StoreObjects, key: str) -> None:
         self._objects = objects
