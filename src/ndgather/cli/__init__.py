@@ -53,7 +53,6 @@ exit status:
 
 
 def command_parser(name: str) -> argparse.ArgumentParser:
-    """Return the argument parser of a command."""
     module = import_module(f"ndgather.cli.{name}")
     parser = argparse.ArgumentParser(
         prog=f"ndgather {name}",

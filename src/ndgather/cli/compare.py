@@ -141,7 +141,6 @@ def _check_together(options: argparse.Namespace) -> None:
 def _compare_on_inputs(
     options: argparse.Namespace, ports: Sequence[Port], how: Mapping[str, Any]
 ) -> Comparison:
-    """Compare the runtimes on the inputs that the options specify."""
     from ndgather.models import onnx  # noqa: PLC0415 - as above
 
     given = given_inputs(options, ports)
@@ -151,7 +150,6 @@ def _compare_on_inputs(
 
 
 def _print(options: argparse.Namespace, result: Comparison, **more: object) -> int:
-    """Print the result of a comparison, and return the exit status."""
     from ndgather.models.onnx.comparison import report as reports  # noqa: PLC0415 - as above
 
     if options.json:

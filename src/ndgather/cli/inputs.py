@@ -104,7 +104,6 @@ def given_inputs(options: argparse.Namespace, ports: Sequence[Port]) -> dict[str
 
 
 def drawn_inputs(options: argparse.Namespace) -> dict[str, Array]:
-    """Return random inputs for the model."""
     if Path(options.model).suffix == ".xml":
         raise messages.only_onnx("--random")
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra

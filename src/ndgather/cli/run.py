@@ -170,7 +170,6 @@ def _run_in_child(options: argparse.Namespace) -> ModelRun:
 
 
 def run_as_child(options: argparse.Namespace) -> ModelRun:
-    """Apply the common options, then load and run a model."""
     if options.threads is not None:
         set_num_threads(options.threads)
     with log_to_stderr(options.verbose):

@@ -281,7 +281,6 @@ def _standard_output_error(error: Exception) -> Exception:
 
 
 def _plan_text(points: Path, plan: Plan) -> str:
-    """Return a description of how much a command would read and allocate."""
     return "\n".join(
         [
             *(f"{name}: {estimate_text(needed)}" for name, needed in plan.variables.items()),
@@ -297,7 +296,6 @@ def _json_text(plan: Plan) -> str:
 
 
 def estimate_text(needed: Estimate) -> str:
-    """Return a description of how much a call on a stored array would read and allocate."""
     about = "" if needed.stored_is_known else "about "
     return (
         f"{messages.plural(needed.points, 'point')} in {messages.plural(needed.chunks, 'chunk')}: "

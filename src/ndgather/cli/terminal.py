@@ -22,7 +22,6 @@ WIDTHS = (40, 100)  # minimum and maximum width of a page, in characters
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
-    """Add the options that all commands have."""
     parser.add_argument(
         "--threads",
         metavar="N",

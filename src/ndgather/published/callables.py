@@ -150,7 +150,6 @@ def _scatter_options(
     types: Mapping[Role, TensorType],
     attributes: Mapping[str, AttributeValue],
 ) -> dict[str, Any]:
-    """Return the arguments that only scatters accept."""
     updates, data = arrays[Role.UPDATES], types[Role.DATA]
     data_rank = len(data.shape)  # type: ignore[arg-type]  # known
     if row.kind is Kind.SCATTER_ND and types[Role.INDICES].shape == (data_rank,):

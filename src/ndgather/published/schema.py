@@ -170,7 +170,6 @@ class Input:
 def tensor(
     name: str, role: Role, variable: str, types: tuple[str, ...], summary: str, **more: Any
 ) -> Input:
-    """Return an input that may have any rank."""
     more = {"lowest_rank": 0, **more}
     return Input(name=name, role=role, type_variable=variable, types=types, summary=summary, **more)
 
@@ -390,7 +389,6 @@ def keeps_its_kind(value: Any) -> bool:
 
 
 def reshaped(array: Any, shape: tuple[Any, ...]) -> Any:
-    """Reshape an array from any library."""
     if hasattr(array, "reshape"):
         return array.reshape(shape)
     if hasattr(array, "__array_namespace__"):

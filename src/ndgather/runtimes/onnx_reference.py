@@ -125,7 +125,7 @@ class Scatter(OpRun):
 
 
 def with_defaults(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Inline the functions of a model if any has attributes, whose defaults the evaluator ignores."""
+    """Inline functions if any has attributes, whose default values the evaluator ignores."""
     functions = {(item.domain, item.name, item.overload): item for item in model.functions}
     if not any(item.attribute or item.attribute_proto for item in model.functions):
         return model

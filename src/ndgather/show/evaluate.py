@@ -175,7 +175,6 @@ class DrawnEntries:
     entries: tuple[Entry, ...]  # the entries at all combinations of coordinates
 
     def entry_at(self, place: Position) -> Entry:
-        """Return the entry that addresses an element of the dense array."""
         position = tuple(place[axis] for axis in self.axes.positions)
         return next(entry for entry in self.entries if entry.position == position)
 
@@ -198,7 +197,6 @@ def entries_shape(call: Call) -> tuple[int, ...]:
 
 
 def batch_dims(call: Call) -> int:
-    """Return the number of batch axes of a call."""
     dims = int(call.batch_dims)
     return dims + call.indices.ndim if dims < 0 else dims
 
@@ -259,7 +257,6 @@ def _entry(call: Call, axes: Axes, dense_shape: tuple[int, ...], position: Posit
 
 
 def outside_state(call: Call) -> State:
-    """Return the state of an out-of-bounds entry."""
     if call.fills and not call.raises:
         return State.FILLED
     return State.DROPPED if call.mode == "drop" else State.ERROR

@@ -82,7 +82,6 @@ SHAPES = {
 
 
 def text_width(text: str, style: str) -> float:
-    """Estimate the width of a text."""
     return len(text) * ADVANCE * TEXTS[style].size
 
 
@@ -172,7 +171,6 @@ class _Grid(NamedTuple):
         return self.above + sum(heights) - _ROW_GAP + 4
 
     def cell(self, row: int, column: int) -> tuple[float, float, float]:
-        """Return the left edge, top edge and width of a cell."""
         left = self.x + self.side + sum(self.widths[:column])
         heights = (_GAP if label is None else _HEIGHT + _ROW_GAP for label in self.plane.rows[:row])
         return left, self.y + self.above + sum(heights), self.widths[column] - _COLUMN_GAP

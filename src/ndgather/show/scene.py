@@ -179,7 +179,6 @@ def _data_planes(
 
 
 def _whole_panel(name: str, array: Array, readable: bool) -> Panel:
-    """Return the panel of an array that has no boxes."""
     planes = _data_planes(array.shape, readable)
     return _panel(name, array.dtype, array.shape, planes, _values(array if readable else None))
 

@@ -69,7 +69,6 @@ def render_html(scene: Scene, style: bool = True) -> str:
 
 
 def _description(scene: Scene) -> str:
-    """Return a description of a picture in sentences."""
     sentences = ["; ".join(f"{panel.name} {panel.about}" for panel in scene.panels)]
     sentences += [f"{entry.letter}: {entry.sentence}" for entry in scene.entries]
     sentences += scene.notes

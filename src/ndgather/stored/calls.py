@@ -226,7 +226,7 @@ def _overwrites(plan: StoredPlan, step: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ChunkUpdate:
-    """All updates of a single chunk."""
+    """All updates of a chunk."""
 
     axes: Axes
     points: Points

@@ -74,7 +74,6 @@ read: LookupError: the chunk does not exist
 
 
 def missing_raises() -> bool:
-    """Return whether gathers must raise an error if a chunk is missing."""
     return _MISSING.get() == "raise"
 
 

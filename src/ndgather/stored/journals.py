@@ -28,7 +28,7 @@ _FIRST_LINE = "ndgather journal 1"
 
 
 class CallRecord:
-    """The journal's record of a call."""
+    """A call in a journal."""
 
     def __init__(self, digest: str) -> None:
         self.digest = digest
@@ -135,7 +135,7 @@ class Journal:
 
 
 class CallJournal:
-    """The part of a journal that records a single call."""
+    """The journal of a call."""
 
     def __init__(
         self, journal: Journal, record: CallRecord, plan: StoredPlan, writer: Writer
@@ -177,7 +177,6 @@ def _name(chunk: Chunk) -> str:
 
 
 def digest(*arrays: Array, of: str = "") -> str:
-    """Return a hash of the bytes of all arrays."""
     hashed = hashlib.blake2b(of.encode(), digest_size=16)
     for array in arrays:
         hashed.update(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)

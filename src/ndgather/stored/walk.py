@@ -33,7 +33,7 @@ _POLL_SECONDS = 0.1
 
 
 class Job(Protocol):
-    """The processing of a single chunk."""
+    """The processing of a chunk."""
 
     @property
     def chunk(self) -> Chunk: ...
