@@ -69,7 +69,7 @@ _ZONE = r"(?:Z|[+-]\d\d(?::?\d\d)?)"
 _CLOCK = r"\d\d(?::?\d\d(?::?\d\d(?:[.,]\d+)?)?)?"
 _ISO = re.compile(rf"\d{{4}}-?\d\d-?\d\d(?:[T ]{_CLOCK} ?{_ZONE}?)?|\d{{4}}-\d\d")
 _ZONED = re.compile(rf".*[T ]\d\d.*{_ZONE}")
-_CELL = 200  # estimated bytes of memory per cell, which is a Python object
+_CELL = 200  # estimated memory per cell (a Python object), in bytes
 _EXAMPLE = "such as 2010-07-14T06:30"
 _NO_DATA_SET = "an array has no coordinates (allowed: the group that contains it)"
 _KEEP = "--keep COLUMN makes a column select nothing"
@@ -248,7 +248,7 @@ class Lookup:
         return selecting
 
     def _other_groups(self) -> str:
-        """Return a hint that lists other groups, which may contain a missing name."""
+        """Return a hint that lists other groups, which may contain a requested name."""
         groups = groups_of(self.place, self.group)
         return f"; the file also has the groups {_listed(groups)}" if groups else ""
 
@@ -636,7 +636,7 @@ class _Labels:
             if name not in ("x", "y") or self.request.method_of(name) != "nearest":
                 continue
             index, labels = self.data.indexes[name], array.values
-            selection.labels_of(self.request, self.data, name, labels, index)  # raises for degrees
+            selection.labels_of(self.request, self.data, name, labels, index)  # may raise
             centers = rasters.centers(self.data, name, labels, self.request.period.get(name))
             tolerance = self.request.tolerance_of(name)
             if tolerance is not None:

@@ -198,7 +198,7 @@ def _tiles(place: str, file: Any) -> tuple[Any, list[str]] | None:
         if not plain:
             return None
         logging.getLogger("tifffile").addHandler(logging.NullHandler())  # do not log to stderr
-        store = tifffile.imread(place, aszarr=True, level=0, maxworkers=1)  # ndgather has threads
+        store = tifffile.imread(place, aszarr=True, level=0, maxworkers=1)  # called in threads
         array = zarr.open_array(store, mode="r")
         weakref.finalize(array, store.close)
         return array, dims

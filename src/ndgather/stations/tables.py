@@ -163,7 +163,7 @@ class ParquetTable:
             self._table = _pyarrow().parquet.read_table(path)
         self.names = [*map(str, self._table.column_names)]
         self.nbytes, self.size = self._table.nbytes, len(self._table)
-        self.metadata = self._table.schema.metadata or {}  # for pandas: index columns
+        self.metadata = self._table.schema.metadata or {}  # index columns for pandas
 
     def columns(self, count: int = BLOCK) -> Iterator[list[Any]]:
         for frame in self.frames(count):

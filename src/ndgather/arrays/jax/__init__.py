@@ -167,7 +167,7 @@ class _Steps(reductions.Steps):
 
     def quotient(self, totals: jax.Array, counts: jax.Array, where: jax.Array) -> jax.Array:
         # XLA replaces a division by a broadcast array with an inexact product.
-        # Under vmap, `where` with equal branches prevents this by expanding the counts.
+        # Under vmap, `where` with equal branches expands the counts to prevent the replacement.
         counts = jnp.where(totals == totals, counts, abs(counts))  # noqa: PLR0124
         quotients: jax.Array = super().quotient(totals, counts, where)
         return quotients

@@ -39,7 +39,7 @@ def weights(
         ones = untouched.astype(data.dtype)
         of_data = scatter(ones, indices, updates, op) if op.use_init_val else ones
         return of_data, _others(data, indices, updates, back) * gather(data, indices, back)
-    # In min and max, operands that are equal to the result share the tangent equally.
+    # In min and max, all operands that equal the result share the tangent.
     hits = lowering.equal(updates, gather(result, indices, back)).astype(data.dtype)
     kept = (lowering.equal(data, result) & untouched).astype(data.dtype)
     share = 1 / jnp.maximum(scatter(kept, indices, hits, replace(op, reduction="add")), 1)

@@ -26,7 +26,7 @@ class Operation(Call):
     """The options of a call as a hashable parameter of JAX primitives.
 
     All arrays are None, because arrays are operands of the primitives. Axes are non-negative and
-    include the vmap axes. Mode drop of scatters is stored as mode fill.
+    include the vmap axes. For scatters, mode drop is stored as mode fill.
     """
 
     fill: bytes = b""  # the fill value for mode fill, or empty for zeros

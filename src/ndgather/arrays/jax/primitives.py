@@ -2,7 +2,7 @@
 
 On GPUs and TPUs, the primitives are lowered to XLA's own gather and scatter, which cannot raise an
 error for an index value. In mode raise, slices at out-of-bounds indices are therefore filled with
-JAX's fill value (NaN, or the smallest or largest integer), and updates there are dropped.
+JAX's fill value (NaN, or the smallest or largest integer). Out-of-bounds updates are dropped.
 """
 
 from __future__ import annotations

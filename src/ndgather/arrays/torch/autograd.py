@@ -29,7 +29,7 @@ _ZERO = 4096  # added to a sum of exponents for each zero, so that the sum also 
 
 
 def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
-    """Return the gradient with respect to data of a gather from the shape of ``call.data``."""
+    """Return the gradient of a gather with respect to data, using only the shape of data."""
     mode = Mode.DROP if call.fills else call.mode
     # Broadcast zeros need little memory, and the core's threads fill the result with them.
     zeros = of_result.new_zeros(call.data.shape[-1:]).expand(call.data.shape)
@@ -292,7 +292,7 @@ class NdgatherCore(Ndgather):
     setup_context = staticmethod(_SingleLevelFunction.setup_context)
 
     @staticmethod
-    def forward(  # type: ignore[override]  # torch takes either form
+    def forward(  # type: ignore[override]  # torch accepts either form
         ctx: Any, kind: str, arguments: _core.Arguments, _: None, *tensors: Any
     ) -> Any:
         result: Any = _core.run(arguments)  # torch does not record gradients in `forward`

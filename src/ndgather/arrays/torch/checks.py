@@ -268,7 +268,7 @@ def with_tensors(call: Call) -> Call:
         name = call.indices_name
         _check_memory(caller, name, indices, device)
         indices = tensor(caller, name, arguments.integer_indices(call), device)
-    elif indices.is_floating_point() and 0 in indices.shape:  # as torch.tensor([]) is
+    elif indices.is_floating_point() and 0 in indices.shape:  # for example torch.tensor([])
         arguments.check_depth(call, indices)
         indices = indices.to(torch.int64)
     call = replace(call, indices=indices)
@@ -297,7 +297,7 @@ def _check_memory(caller: str, name: str, value: object, device: torch.device) -
 def tensor(
     caller: str, name: str, array: np.ndarray[Any, Any], device: torch.device
 ) -> torch.Tensor:
-    """Convert an array to a tensor that shares the array's memory if torch supports this."""
+    """Convert an array to a tensor, which shares the array's memory if possible."""
     native = array.astype(array.dtype.newbyteorder("="), copy=False)
     if native.dtype.kind in "iu":  # torch does not support aliases such as numpy.longlong
         native = native.view(native.dtype.str)
@@ -344,7 +344,7 @@ def fill_number(caller: str, value: Any, dtype: torch.dtype) -> Any:
     if isinstance(value, torch.Tensor):
         try:
             value = value.item()
-        except (RuntimeError, TypeError) as error:  # several elements, or a transform
+        except (RuntimeError, TypeError) as error:  # not a single known number
             raise messages.fill_value_lost(caller, value, dtype) from error
     known = numbers(dtype)
     if known is None:
@@ -385,7 +385,7 @@ def _is_plain_tensor(value: Any) -> bool:
         and value.layout is torch.strided
         and not value.is_nested
         and not (value.requires_grad and torch.is_grad_enabled())
-        and not value._is_zerotensor()  # it has no memory
+        and not value._is_zerotensor()  # a zero tensor has no memory
         and not torch._C._functorch.is_functorch_wrapped_tensor(value)
         and (forward_ad._current_level < 0 or not is_transformed(value))
     )

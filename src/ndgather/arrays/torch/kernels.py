@@ -224,7 +224,7 @@ def scatter_kernel(result, updates, keys, last, order, args, config: tl.constexp
     good = key != config.nothing
     if last is not None:
         good = good & (tl.load(last + key, mask=good, other=-1) == number)
-    if order is not None:  # keep the last place of a destination if assigning, else the first
+    if order is not None:  # keep the last place of a destination in assignments, else the first
         beside = number - 1 if config.ahead else number + 1
         inside = (beside >= 0) & (beside < args.positions)
         good = good & (tl.load(keys + beside, mask=inside, other=config.nothing) != key)
@@ -284,8 +284,8 @@ def _plan(call: Call, layout: lowering.Layout, strides: Any, dense_strides: Any)
         index      2    0     2    0                 index_steps (1, 0), limits (3,)
         offset     8    0     20   12                steps (0, 3), strides (1,), in units of 4
 
-    Position 3 has the index 0 and the coordinate 1 on both axes. Its offset in data is therefore
-    0 * strides[0] + 1 * steps[0] + 1 * steps[1] = 3 units, which are 12 elements.
+    Position 3 has the index 0 and the coordinate 1 on both axes. The offset of position 3 in
+    data is 0 * strides[0] + 1 * steps[0] + 1 * steps[1] = 3 units, which are 12 elements.
     """
     indices, window = call.indices, call.window_shape
     # Treat a 16-byte element as two elements, because kernels move at most 8 bytes.
@@ -503,7 +503,7 @@ class Plan:
         return key, torch.zeros(3, dtype=torch.int64, device=data.device) if kept is None else kept
 
     def read_errors(self, call: Call, key: Any, errors: torch.Tensor) -> bool:
-        """Wait for the kernels, raise any error, and return whether destinations are duplicate."""
+        """Wait for the kernels, raise any error, and return whether a destination is duplicate."""
         found = errors.tolist()
         if any(found):
             errors.zero_()
@@ -519,7 +519,7 @@ class Plan:
         lowest = [-limit * (call.negative and not call.window_shape) for limit in args.limits]
         pairs = enumerate(zip(values, lowest, args.limits, strict=True))
         entry = next((n for n, (value, low, limit) in pairs if not low <= value < limit), 0)
-        # Kernels count an index once per run: 2 bad reads of an index with 2 runs are 1 bad entry.
+        # Kernels count an index once per run: 2 reads of a bad index with 2 runs are 1 bad entry.
         count = found[1] * indices.numel() // (args.positions * len(values))
         where = where if len(where) == indices.dim() else (*where, entry)
         axis = layout.axes[entry]

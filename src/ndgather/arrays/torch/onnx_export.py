@@ -55,7 +55,7 @@ def onnx_translations() -> dict[Any, Callable[..., Any]]:
 
 
 def _translation(schema: Any) -> Callable[..., Any]:
-    """Return a function that writes the ONNX nodes of an operator and has its signature."""
+    """Return a function that has the signature of an operator and writes ONNX nodes."""
     kind = schema.name.partition("::")[2]
     parameter = inspect.Parameter
     signature = inspect.Signature(
@@ -270,7 +270,7 @@ def _filled(op: Any, call: Any, result: Any, inside: Any, rest: int) -> Any:
     if inside is None:
         return result
     # In onnxruntime, Where turns -0.0 into 0.0 if the condition is true.
-    # The condition must therefore be "out of bounds", without a Not, which onnxruntime removes.
+    # Test for out of bounds, and avoid Not, because onnxruntime would remove Not and swap values.
     outside = op.Equal(op.Cast(inside, to=_INT64), op.Constant(value_int=0))
     if rest:
         outside = op.Unsqueeze(outside, _integers(op, range(-rest, 0)))

@@ -111,7 +111,7 @@ class CachedVariable:
 
 def array_of(variable: xarray.Variable) -> Any:
     """Return the array of a variable without reading a lazy array."""
-    array = super(xarray.Variable, variable).data  # the property of Variable would read the array
+    array = super(xarray.Variable, variable).data  # `Variable.data` would read the array
     return array if is_lazy(array) else variable.data
 
 
@@ -289,7 +289,7 @@ class PartReader:
 
     def read(self, chunk: Chunk, buffers: Buffers) -> Array:
         there, here = self._there(chunk)
-        # The errors of `read_chunk` name the chunk of the whole array.
+        # Errors raised by `read_chunk` name the chunk of the whole array.
         values = read_chunk(self.caller, self.reader, there, True, buffers)
         for axis, taken in enumerate(here):
             if taken is not ...:
@@ -321,7 +321,7 @@ class Source:
     @classmethod
     def of(cls, array: Any) -> Source:
         """Return the source of an array that has xarray's wrappers."""
-        if isinstance(source := getattr(array, "source", None), Source):  # opened by our engine
+        if isinstance(source := getattr(array, "source", None), Source):  # from engine.py
             return source
         if isinstance(array, LazilyIndexedArray):
             return cls.of(array.array).at(array.key.tuple)
@@ -366,7 +366,7 @@ class Source:
         return replace(self, key=tuple(composed))
 
     def decoded(self, values: Array) -> Array:
-        """Decode stored values to values of the variable."""
+        """Decode stored values into the variable's values."""
         if self.decoders and not values.size:  # xarray cannot decode empty arrays of times
             return np.empty(values.shape, self.dtype)
         for decoder in self.decoders:

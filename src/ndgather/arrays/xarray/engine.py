@@ -24,7 +24,7 @@ from ndgather.stored.cache import ChunkCache
 
 __all__ = ["Engine"]
 
-_KINDS = "biufcmM"  # kinds of dtypes with elementwise decoding
+_KINDS = "biufcmM"  # kinds of dtypes that are decoded elementwise
 _S3_OPTIONS = {  # maps the names of fsspec to the names of obstore
     "anon": "skip_signature",
     "key": "access_key_id",
@@ -38,8 +38,8 @@ _S3_OPTIONS = {  # maps the names of fsspec to the names of obstore
 class Engine(BackendEntrypoint):
     """The backend for ``xarray.open_dataset(..., engine="ndgather")``.
 
-    It opens zarr stores and netCDF-4 files with the same values, coordinates, attributes and
-    options as the engines "zarr" and "h5netcdf". It has two additional options: `memory` limits the
+    The backend opens zarr stores and netCDF-4 files with the same values, coordinates, attributes
+    and options as the engines "zarr" and "h5netcdf". The additional option `memory` limits the
     buffers of a selection of points, and `chunk_cache` limits the cache of decoded chunks.
     `chunk_cache` is a number of bytes, a string like "2 GiB", a `ndgather.ChunkCache` shared with
     other datasets, or None for no cache. (xarray's own option ``cache=True`` keeps whole variables

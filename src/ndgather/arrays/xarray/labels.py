@@ -213,7 +213,7 @@ class SortedLabels:
 
     @cached_property
     def _intervals(self) -> tuple[Positions, int, Array] | None:
-        """The lookup tables of `_count_below`, unless an interval contains too many values."""
+        """Lookup tables for `_count_below`, or None if an interval contains too many values."""
         values, number = self.values, 2 * self.values.size
         with np.errstate(over="ignore", divide="ignore"):
             usable = values.size > 1 and np.isfinite(self._scale(number)) and self._scale(number)
@@ -378,8 +378,8 @@ def _check_held(
 ) -> None:
     """Raise DTypeError if rounding could change comparisons of integers and floats.
 
-    Rounding may move a large integer past a float. This cannot happen if all floats are below
-    2**53, but two integer labels may appear equally near.
+    Rounding may move a large integer past a float. If all floats are below 2**53, integers are not
+    moved past floats, but two integer labels may appear equally near.
     """
     for one, other in ((index, labels), (labels, index)):
         of_kinds = one.dtype.kind in "iu" and other.dtype.kind == "f"
@@ -533,8 +533,7 @@ def match_axes(data: xarray.Dataset, names: Iterable[Hashable]) -> dict[Hashable
     """Map names to axes, and omit names that do not match an axis.
 
     A name that is neither a dimension nor a coordinate matches the only axis with the same meaning,
-    as ``lat`` matches ``latitude``. Without such an axis, ``x`` matches a longitude and ``y`` a
-    latitude.
+    as ``lat`` matches ``latitude``. As a fallback, ``x`` matches a longitude and ``y`` a latitude.
     """
     known = {*data.sizes, *data.coords}
     axes: dict[Hashable, Hashable] = {}
@@ -642,7 +641,7 @@ def _sort_axis(
         steps = np.diff(values, append=first + period)
         widest = int(steps.argmax())
         above = (widest + 1) % values.size
-        # The widest gap counts if it is at the ends of the axis, or more than half of the period.
+        # The widest gap stays open if it is at the ends of the axis, or wider than half a period.
         ends = above == 0 or abs(order[widest] - order[above]) == values.size - 1
         others = np.delete(steps, widest).max(initial=0)
         if steps[widest] > WIDEST * others and (ends or 2 * steps[widest] > period):

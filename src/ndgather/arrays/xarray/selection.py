@@ -85,7 +85,7 @@ class Request:
     missing: str = "raise"
     period: Mapping[Hashable, Any] = field(default_factory=dict)
     around: frozenset[Hashable] = frozenset()  # axes of longitudes around the whole earth
-    names: Mapping[Hashable, Hashable] = field(default_factory=dict)  # from axes to given names
+    names: Mapping[Hashable, Hashable] = field(default_factory=dict)  # maps axes to given names
     axes: Axes = field(default_factory=dict)  # the sorted axes of earlier calls
     in_shell: bool = False  # whether hints show command-line options
 
@@ -384,7 +384,7 @@ def _of_one_axis(
     dtype = index.coord_dtype
     as_xarray = method is None and request.missing == "raise" and name not in request.period
     of_time = isinstance(index.index, pd.DatetimeIndex | pd.TimedeltaIndex | xarray.CFTimeIndex)
-    if as_xarray and of_time and isinstance(label, str):  # "2020-01" is a whole month
+    if as_xarray and of_time and isinstance(label, str):  # "2020-01" selects a month
         return index.dim, _by_index(data, index, name, all_labels, request)
     labels = labels_of(request, data, name, label, index.index)
     held = True

@@ -128,7 +128,7 @@ class _NeedsParentheses(type):
 
 
 class checked_indices(ContextDecorator, metaclass=_NeedsParentheses):  # noqa: N801
-    """Check the indices of torch's own operators before they run.
+    """Check the indices of torch's own operators before the operators run.
 
     Use the class as a context manager or function decorator. If an index is out of bounds, the
     error names the operator, the argument, the first invalid entry, the allowed values, the module

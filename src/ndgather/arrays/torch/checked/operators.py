@@ -1,6 +1,6 @@
 """The table of torch's operators that read indices, with the rules that find them in a call.
 
-`OPERATORS` has a line for every operator in `torch.ops.aten` that reads indices. Other operators
+`OPERATORS` has an entry for every operator in `torch.ops.aten` that reads indices. Other operators
 are not checked. A *position* is an index or another bounded value, such as a length.
 """
 
@@ -179,7 +179,7 @@ _SEGMENTS = (
     OrderRule(IndexRule("offsets", "axis", "data", end=1)),
 )
 
-# All overloads and variants of an operator share one line; `operator_name` returns the key.
+# All overloads and variants of an operator share an entry; `operator_name` returns the key.
 OPERATORS: dict[str, tuple[Rule, ...]] = {
     # Positions on one axis of a tensor.
     "gather": (_ALONG,),

@@ -30,7 +30,7 @@ class Entries(NamedTuple):
     subscripts: tuple[bool, ...] = ()  # which axes of a subscripted tensor have an index
     problem: str = ""  # the error text, if the values are not positions
     limit: float | None = None  # the highest allowed value, if the values are not positions
-    wrong: torch.Tensor | None = None  # flags of wrong values, instead of bounds
+    wrong: torch.Tensor | None = None  # flags of invalid values, which replace bounds
     allowed: str = ""  # the text that replaces the bounds in an error
 
     @property
@@ -48,7 +48,7 @@ class Entries(NamedTuple):
         if self.wrong is not None:
             return self.wrong
         values, passed = self.values.to(self.kind), self.passed
-        bad = ~((values >= self.lowest) & (values <= self.highest))  # NaN is bad
+        bad = ~((values >= self.lowest) & (values <= self.highest))  # NaN is out of bounds
         if passed is None:
             return bad
         return bad & ~(passed if isinstance(passed, torch.Tensor) else values == passed)
