@@ -1,4 +1,4 @@
-"""The validation of calls with JAX arrays, and the choice of how calls run on a CPU."""
+"""Validation of calls with JAX arrays, and selection of the route on a CPU."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Config(NamedTuple):
 
 @triton.jit
 def _share(args, config: tl.constexpr):
-    """Return the first lane of this program, the end of its lanes, and the lanes per run."""
+    """Return the range of lanes that this program handles, and the number of lanes in a run."""
     program = tl.program_id(1).to(config.number)
     begin = program * args.share * config.lanes
     width = (program * 0 + args.run) * config.word
@@ -184,7 +184,7 @@ def key_kernel(keys, last, indices, errors, args, config: tl.constexpr):
 
 @triton.jit
 def _combine(old, new, operation: tl.constexpr):
-    """Combine an element and an update. Results of 16-bit floats are rounded from float32."""
+    """Combine an element and an update. For 16-bit floats, round the float32 result."""
     short: tl.constexpr = old.dtype.is_floating() and old.dtype.primitive_bitwidth == 16
     kind: tl.constexpr = tl.float32 if short else old.dtype
     a = old.to(kind)

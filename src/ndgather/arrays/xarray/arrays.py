@@ -308,8 +308,8 @@ class PartReader:
 class Source:
     """A backend array, the selected part of this array, and the decoders of the values.
 
-    `key` has an entry for every axis of `array`, which is a slice, a `Line`, or the positions of
-    points. If an integer selects a position, the entry is an array of rank 0.
+    For every axis of `array`, `key` contains a slice, a `Line`, or the positions of points. An axis
+    that is indexed with an integer has an array of rank 0.
     """
 
     array: Any
