@@ -444,7 +444,7 @@ CONDITIONS: dict[str, Callable[[KnownCall], str | None]] = {
     "reduction of halves": _half_reduction,
     "repeated updates": _repeated_updates,
 }
-"""For each rule of `RUNTIME_NOTES`, a function that describes why a call matches, or None."""
+"""Functions that describe why a call meets the condition of a rule in `RUNTIME_NOTES`."""
 
 
 class RuntimeNote(NamedTuple):

@@ -68,8 +68,8 @@ def index_places(
 ) -> list[tuple[Position, tuple[int, ...]]]:
     """Return the positions and values of the indices that determine ``result[at]``.
 
-    A gather has a single position. A scatter has a position for each update of the element, but at
-    most eight are returned. The list is empty for operators with a definition.
+    For a gather, the list contains a single position. For a scatter, the list contains a position
+    for each update of the element, up to eight. The list is empty for operators with a definition.
     """
     if row.definition is not None:
         return []

@@ -25,19 +25,19 @@ class RewrittenNode:
     Attributes
     ----------
     where : str
-        The path to the node: the names of the nodes that contain it, then its own.
+        The names of the enclosing nodes and of the node, joined with slashes.
     was : str
         The original operator with its domain and version.
     became : str
-        The operators that replace the node, with their counts; empty if it was not rewritten.
+        The operators that replace the node, with counts, or an empty string for no replacement.
     added : int
         The increase in the number of nodes, not counting constants.
     why : str
-        Why the target does not support the node; empty if it does.
+        Why the target does not support the node, or an empty string if the node is supported.
     outside : str
         How the new nodes handle an out-of-bounds index.
     moved : int or None
-        The number of bytes that the new nodes write, not counting reshapes; None if unknown.
+        The number of bytes that the new nodes write, excluding reshapes, or None if unknown.
     """
 
     where: str
@@ -67,7 +67,7 @@ class Conversion(ModelInFolder):
     folder : str or None
         The folder of the model file and its external tensors, if known.
     nodes : tuple of RewrittenNode
-        Reports on all gathers and scatters if a target was given, otherwise empty.
+        Reports on all gathers and scatters, or an empty tuple if no target was given.
     target : Target or None
         The target with its name, source and limits.
     """

@@ -56,8 +56,8 @@ def convert(
         may differ in the last bits. A scatter whose reduction does not exist in this opset becomes
         a chain of nodes if its indices are constant or it has at most 16 updates.
     domain : str, optional
-        The domain of gather and scatter nodes, ``"ai.onnx"`` or ``"com.microsoft"``. It applies to
-        operators that the domain defines.
+        The domain of gather and scatter nodes, ``"ai.onnx"`` or ``"com.microsoft"``. Nodes are moved
+        to this domain only if it defines their operator.
     operator : str, optional
         The operator that replaces gather nodes: ``"GatherND"``, ``"GatherElements"`` or
         ``"Gather"``. ``"ScatterND"`` replaces ScatterElements nodes.
@@ -69,7 +69,7 @@ def convert(
         Add nodes for the target so that an out-of-bounds index stays out of bounds in the rewritten
         model instead of selecting another element.
     allow_matmul : bool, default False
-        Allow a scatter that adds many updates to become a MatMul. This takes O(rows of data *
+        Allow a scatter that adds many updates to become a MatMul. The MatMul needs O(rows of data *
         updates) operations, adds in a different order, and propagates NaN and infinities to other
         rows.
 
@@ -133,16 +133,16 @@ def conversion(
         See `convert`.
     strict : bool, default False
         Raise an error if a node cannot be converted to `operator` or to operators that `target`
-        supports. By default such a node keeps its operator, and a finding or the report of the node
+        supports. By default, the node keeps its operator, and a finding or the report on the node
         gives the reason.
 
     Returns
     -------
     Conversion
         The converted `model`, and `findings` about nodes that kept their operator or were repaired.
-        A node is repaired if only a later version of its operator allows one of its attributes: it
-        is then converted as a node of that version, provided that `opset` has it. If a target was
-        given, `nodes` reports on every gather and scatter.
+        A node is repaired if only a later version of its operator allows its attributes. The node
+        is then converted as a node of the later version, provided that `opset` has this version. If
+        a target was given, `nodes` reports on every gather and scatter.
 
     Raises
     ------

@@ -52,7 +52,7 @@ class Model(HasPorts):
     inputs, outputs : tuple of Port
         The declared names, dtypes and shapes.
     not_loaded : str
-        Why a runtime could not load the model; empty if no runtime was tried.
+        Why a runtime could not load the model, or an empty string if no runtime was tried.
 
     Raises
     ------

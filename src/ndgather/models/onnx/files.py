@@ -119,7 +119,7 @@ def _folder_of(path: Path, tensors: list[TensorProto]) -> Path:
 
 
 LARGEST_SPARSE = 2**20
-"""The largest number of elements of a sparse tensor that is converted to a dense one."""
+"""The largest number of elements of a sparse tensor that is converted to a dense tensor."""
 
 
 def with_dense_tensors(
@@ -685,9 +685,9 @@ def save(model: ModelProto | ModelInFolder, path: FilePath, folder: FilePath | N
     Parameters
     ----------
     model : ModelProto or Conversion
-        The model, which is not modified. A conversion knows the folder of its original file.
+        The model, which is not modified. A conversion contains the folder of the original file.
     path : str or os.PathLike
-        The file to write. An existing file is replaced only when the new one is complete.
+        The file to write. An existing file is replaced only after the new file is complete.
     folder : str or os.PathLike, optional
         The folder of the model's external tensors, by default the folder of `path`. If `path` is in
         this folder, the tensors stay in their files; otherwise they become part of the model.
@@ -699,8 +699,8 @@ def save(model: ModelProto | ModelInFolder, path: FilePath, folder: FilePath | N
 
     Notes
     -----
-    If a model has 2 GiB or more, its tensors are written to a separate file next to it:
-    ``model.onnx.data`` for ``model.onnx``.
+    If a model has 2 GiB or more, its tensors are written to a separate file in the same folder. For
+    example, the tensors of ``model.onnx`` are written to ``model.onnx.data``.
 
     Examples
     --------

@@ -220,7 +220,7 @@ def infer(model: Source, *, sizes: Mapping[str, int] | None = None) -> ModelProt
     Raises
     ------
     FileError, ModelError
-        The file cannot be read or is not an ONNX model, or the model does not have such a size.
+        The file cannot be read or is not an ONNX model, or the model lacks a size in `sizes`.
     NdgatherError
         A node does not accept the types of its inputs, or its result contradicts the declared type.
         The message names the node.

@@ -1,4 +1,4 @@
-"""Execution of ONNX models in a runtime, in which ndgather checks gather and scatter nodes."""
+"""Execution of ONNX models in a runtime, with checks of the gather and scatter nodes."""
 
 from __future__ import annotations
 
@@ -149,8 +149,8 @@ def run(
         in the model are optional.
     runtime : str, optional
         ``"reference"``, ``"onnxruntime"``, ``"openvino"``, or the name of your own module. The
-        default is onnxruntime. If onnxruntime is not installed or cannot load it, the
-        default is the reference evaluator, unless `providers` or `libraries` are given.
+        default is onnxruntime. If onnxruntime is not installed or cannot load the model, the
+        reference evaluator is used, unless `providers` or `libraries` are given.
     accept_runtime : bool, default False
         Continue with the runtime's result if it differs from the specification of a node.
     own_results : bool, default False
@@ -163,8 +163,8 @@ def run(
     libraries : sequence of str
         Paths of custom operator libraries for the runtime to load.
     isolate : bool, default False
-        Run the model in a child process, as the command line does. Use this for untrusted models: a
-        malicious model can crash the runtime and with it the process. Starting a child takes a
+        Run the model in a child process, as the command line does. Use this option for untrusted
+        models, because a malicious model can crash the process. Starting a child process takes a
         fraction of a second, and inputs and outputs are copied.
     timeout : float, optional
         The time limit of the run in seconds, after which the child process is terminated. This
@@ -182,8 +182,8 @@ def run(
         The file cannot be read.
     ModelError
         The model is not valid, an input is missing or unknown, a node failed, or the runtime's
-        result differs from the specification of a node; the message names the node. With `isolate`,
-        also if the runtime crashed; with `timeout`, also if the time limit was exceeded.
+        result differs from the specification of a node; the message names the node. Also raised if
+        the child process crashed or exceeded the time limit.
     ExtraMissingError
         The runtime is not installed.
     ShapeError, DTypeError, IndexOutOfBoundsError

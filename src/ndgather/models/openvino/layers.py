@@ -291,7 +291,7 @@ def check_network(network: Network, constants: Constants, place: str = "") -> It
             yield from check_network(body, constants, f"{place}{layer} {body.name}: ")
 
 
-# Layers whose output contains only copied or cast elements of their inputs, ignoring indices.
+# Layer types whose outputs contain only copied or cast elements of the data inputs.
 _MOVES = frozenset(
     {"Broadcast", "Concat", "Convert", "Gather", "Reshape", "Slice", "Split", "Squeeze"}
     | {"StridedSlice", "Tile", "Transpose", "Unsqueeze", "VariadicSplit"}

@@ -54,13 +54,13 @@ def compare(
     runtimes : sequence of str
         ``"onnxruntime"``, ``"openvino"``, ``"reference"``, or the names of your own modules.
     rtol, atol : float
-        Tolerances for floats in two runtimes. See `numpy.isclose`. The results of gather nodes must
-        be bitwise equal to their specification.
+        Tolerances for floats from two runtimes. See `numpy.isclose`. The results of gather nodes
+        must be bitwise equal to the results that the specification requires.
     threads
         See `run`.
     providers, libraries : sequence of str, or mapping of str to sequence of str
-        See `run`. A mapping gives them for each runtime; a sequence applies to all runtimes except
-        the reference evaluator.
+        See `run`. A mapping specifies a sequence for each runtime. A single sequence applies to all
+        runtimes except the reference evaluator.
     timeout : float, default 600
         The time limit for each run in seconds. A run that exceeds it is terminated and reported as
         crashed.
@@ -68,9 +68,9 @@ def compare(
     Returns
     -------
     Comparison
-        Whether the result follows the specification, for each node and runtime. If it does not, the
-        report contains the first different element, the indices that address it, the rule that the
-        runtime breaks, and a change of the model that makes all runtimes agree.
+        A report on whether each node follows the specification in each runtime. If a node does not,
+        the report contains the first element that differs, the indices that address this element,
+        the rule that the runtime breaks, and a change of the model that makes all runtimes agree.
 
     Raises
     ------

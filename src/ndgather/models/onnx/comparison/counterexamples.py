@@ -44,11 +44,11 @@ class Counterexample:
     what : str
         A description of the edge cases in the inputs.
     tries : int
-        The number of inputs that were run up to and including these.
+        The number of tries until the inputs were found.
     report : Comparison
         The result of `compare` for the inputs.
     count : int
-        The number of tried inputs on which the runtimes disagree in the same way.
+        The number of tries in which the runtimes disagree in the same way.
     """
 
     inputs: Inputs
@@ -107,7 +107,7 @@ def search(
 
     Two differences are of the same kind if they start at the same node, break the same rule and
     have the same outcome in each runtime. The first inputs that cause a kind of difference are
-    reduced to the smallest sizes that still cause it.
+    reduced to the smallest sizes at which the difference remains.
 
     Parameters
     ----------

@@ -77,8 +77,8 @@ class Comparison:
     left : tuple of (str, str)
         Nodes that cannot be compared, each with the reason.
     origins : tuple of (str, str)
-        For each runtime in which values differ although all gathers and scatters agree: the first
-        node that differs, with a description.
+        The first node that differs and a description of the difference, for each runtime in which
+        values differ although all gathers and scatters agree.
     """
 
     runs: tuple[RuntimeRun, ...]
@@ -116,7 +116,7 @@ def to_text(comparison: Comparison) -> str:
 
 
 def _last_lines(comparison: Comparison) -> Iterator[str]:
-    """Yield a line for each different output and each node that was not compared, and a summary."""
+    """Yield lines on outputs that differ and on nodes that were not compared, then a summary."""
     for name, difference in comparison.outputs:
         yield f"output {name}: {difference}"
     for where, how in comparison.origins:

@@ -111,7 +111,7 @@ _FOLDS: Mapping[str, Callable[..., Any]] = {
     "Reshape": np.reshape,
     "Where": np.where,
 }
-"""NumPy functions for nodes whose inputs are constants."""
+"""NumPy functions that compute nodes whose inputs are constants."""
 
 
 @dataclass(slots=True, kw_only=True)

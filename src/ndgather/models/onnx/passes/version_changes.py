@@ -31,7 +31,7 @@ from ndgather.models.onnx.value_ranges import Interval, find_value_range, may_be
 from ndgather.published.schema import FLOATS, INTEGERS, TensorType
 
 Step: TypeAlias = tuple[str, int]
-"""An operator and the newer of two consecutive versions."""
+"""The name of an operator and the newer of two consecutive versions."""
 
 _FILE = tomllib.loads(
     files("ndgather.models.onnx.passes").joinpath("version_changes.toml").read_text("utf-8")
@@ -61,12 +61,12 @@ NOTHING = Changes()
 TYPES = frozenset(
     (name, int(version)) for version, names in _FILE["types"].items() for name in names.split()
 )
-"""The steps that only changed types."""
+"""The steps in which only types changed."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Rewrite(NewNodes):
-    """A node that is being converted, and the nodes that are added.
+    """A node that is being converted, with the nodes that its conversion adds.
 
     `schema` describes the current operator version. `first` is the name of the original operator.
     """
@@ -414,7 +414,7 @@ def _extreme_down(comparison: str) -> Change:
 
 
 def _reshape_down(node: Rewrite, target: OpSchema) -> None:
-    """Drop allowzero if it has no effect, because a size of 0 can only be copied from the input."""
+    """Drop allowzero if no size is 0, or if Reshape would copy the size 0 from the input."""
     sizes = node.input_constant(1)
     if sizes is not None:
         unused = bool(sizes.all())

@@ -48,7 +48,7 @@ from ndgather.models.onnx.passes.version_changes import (
 from ndgather.published.rows import DEFAULT_DOMAIN
 
 OLDEST = 7
-"""The oldest opset in the tables."""
+"""The oldest opset that can be converted."""
 
 INTEGERS_FROM = 9
 """The first opset whose Constant supports integers. Older opsets use initializers."""
