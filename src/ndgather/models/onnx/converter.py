@@ -56,8 +56,8 @@ def convert(
         may differ in the last bits. A scatter whose reduction does not exist in this opset becomes
         a chain of nodes if its indices are constant or it has at most 16 updates.
     domain : str, optional
-        The domain of gather and scatter nodes, ``"ai.onnx"`` or ``"com.microsoft"``. Nodes are moved
-        to this domain only if it defines their operator.
+        The domain of gather and scatter nodes, ``"ai.onnx"`` or ``"com.microsoft"``. A node keeps
+        its domain if the new domain does not define its operator.
     operator : str, optional
         The operator that replaces gather nodes: ``"GatherND"``, ``"GatherElements"`` or
         ``"Gather"``. ``"ScatterND"`` replaces ScatterElements nodes.
