@@ -212,7 +212,7 @@ def _quotas(membership: str | os.PathLike[str], root: str | os.PathLike[str]) ->
     """Return the CPU limits of the control groups of this process and their parents, rounded up.
 
     Each line of `membership` has the form ``number:controllers:path``, with a path below `root`.
-    Version 2 groups store the limit in ``cpu.max``, version 1 groups in ``cpu.cfs_quota_us`` and
+    Version 2 groups store limits in ``cpu.max``, version 1 groups in ``cpu.cfs_quota_us`` and
     ``cpu.cfs_period_us``.
     """
     limits = []

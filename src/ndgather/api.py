@@ -214,9 +214,9 @@ def gather_elements(
 ) -> NDArray[Any]:
     """Gather one element of `data` along an axis for each index.
 
-    An entry of `indices` selects a position along `axis`. On the other axes, the gathered element
-    has the same coordinates as the entry. Use this function, for example, with the result of
-    ``argmax`` or ``argsort``.
+    An entry of `indices` selects a position along `axis`. On axes other than `axis`, the gathered
+    element has the same coordinates as the entry. The indices can be the result of ``argmax`` or
+    ``argsort``, for example.
 
     Parameters
     ----------
@@ -252,9 +252,9 @@ def gather_elements(
         out[p] = data[(*p[:axis], indices[p], *p[axis + 1 :])]
 
     ONNX GatherElements-11 and 13 and OpenVINO GatherElements-6 are stricter versions of this
-    function. Unlike this function, ``torch.gather`` rejects negative indices and
-    ``numpy.take_along_axis`` broadcasts its arguments. Unless `axis` is the last axis, each thread
-    may use up to 1 MiB of temporary memory.
+    function. ``torch.gather`` rejects negative indices, and ``numpy.take_along_axis`` broadcasts
+    its arguments. Unless `axis` is the last axis, each thread may use up to 1 MiB of temporary
+    memory.
 
     Examples
     --------
@@ -291,8 +291,8 @@ def gather(
 ) -> NDArray[Any]:
     """Gather whole slices of `data` along one axis.
 
-    Without `batch_dims`, this function is equivalent to ``numpy.take``. Each index selects the
-    slice at that position along `axis`, and the axes of `indices` replace `axis` in the result.
+    Without `batch_dims`, this function is equivalent to ``numpy.take``. Each index selects a slice
+    at a position along `axis`, and the axes of `indices` replace `axis` in the result.
 
     Parameters
     ----------
@@ -364,9 +364,9 @@ def gather_windows(
 ) -> NDArray[Any]:
     """Gather windows of the same shape from `data`, given their start positions.
 
-    Each vector along the last axis of `starts` is the first position of a window. Windows can be
-    image patches or sections of a time series, for example. Axes of `data` without a window size
-    are copied whole.
+    Each vector along the last axis of `starts` is the first position of a window, for example of an
+    image patch or a section of a time series. Axes of `data` without a window size are copied
+    whole.
 
     Parameters
     ----------
@@ -573,8 +573,8 @@ def scatter_nd(
     """Update slices of a copy of `data` at index tuples.
 
     Each vector along the last axis of `indices` is an index tuple, as in `gather_nd`. By default,
-    each update replaces the slice that the index tuple selects. A `reduction` combines the update
-    with the slice, for example by adding them.
+    each update replaces the slice that the index tuple selects. With `reduction`, each update is
+    instead combined with the slice, for example by addition.
 
     Parameters
     ----------
@@ -636,11 +636,11 @@ def scatter_nd(
 
         out[tuple(indices[p])] = reduce(out[tuple(indices[p])], updates[p])
 
-    The result is bit-identical to this loop for any number of threads. Updates at duplicate indices
-    are therefore applied in C order, and with reduction ``none`` the last update wins. Integers
-    wrap around on overflow. Floats, including bfloat16 and float8, are rounded after every step.
-    For booleans, ``add`` is logical OR, ``sub`` is XOR, and ``mul`` is AND. ``min`` and ``max``
-    propagate NaN and keep the old element if the update equals it. ``mean`` divides the sum by the
+    For any number of threads, the result is bit-identical to this loop. Updates at duplicate
+    indices are applied in C order, so the last update wins for reduction ``none``. Integers wrap
+    around on overflow. Floats, including bfloat16 and float8, are rounded after every step. For
+    booleans, ``add`` is logical OR, ``sub`` is XOR, and ``mul`` is AND. ``min`` and ``max``
+    propagate NaN and keep the old element if the update is equal. ``mean`` divides the sum by the
     count, rounding down for integers. Complex numbers do not support ``min`` and ``max``, booleans
     do not support ``mean``, and non-numeric dtypes support only ``none``.
 
@@ -693,8 +693,8 @@ def scatter_elements(
 ) -> NDArray[Any]:
     """Update one element along an axis for each index, in a copy of `data`.
 
-    An entry of `indices` selects a position along `axis`, as in `gather_elements`. A `reduction`
-    combines updates with elements, as in `scatter_nd`.
+    An entry of `indices` selects a position along `axis`, as in `gather_elements`. The argument
+    `reduction` specifies how updates are combined with elements, as in `scatter_nd`.
 
     Parameters
     ----------
@@ -733,9 +733,8 @@ def scatter_elements(
         out[target] = reduce(out[target], updates[p])
 
     ONNX ScatterElements-11 to 18 and OpenVINO ScatterElementsUpdate-3 and 12 are stricter versions
-    of this function. Unlike this function, ``torch.scatter`` and ``torch.scatter_reduce`` reject
-    negative indices. Unless `axis` is the last axis, each thread may use up to 1 MiB of temporary
-    memory.
+    of this function. ``torch.scatter`` and ``torch.scatter_reduce`` reject negative indices. Unless
+    `axis` is the last axis, each thread may use up to 1 MiB of temporary memory.
 
     Examples
     --------

@@ -194,7 +194,7 @@ def integer(call: Call, option: str) -> int:
 
 
 def slices_shape(call: Call) -> tuple[int, ...]:
-    """Return the shape of a gather's result or a scatter's updates. Windows are not supported."""
+    """Return the shape of a gather's result or a scatter's updates, except for windows."""
     axis, batch_dims = integer(call, "axis"), integer(call, "batch_dims")
     refusal = _core.slices_shape(call.kind, call.data.shape, call.indices.shape, axis, batch_dims)
     if refusal.rule != "none":
@@ -203,10 +203,7 @@ def slices_shape(call: Call) -> tuple[int, ...]:
 
 
 def separate_hint(kind: Kind, data: object, arrays: Mapping[str, object]) -> str:
-    """Return a hint that stacks index arrays passed as separate arguments, or an empty string.
-
-    The last array is `updates` in a scatter and `window_shape` in a gather of windows.
-    """
+    """Return a hint that stacks index arrays passed as separate arguments, or an empty string."""
     names = [*arrays]
     last = f", {names.pop()}" if kind.scatters or kind.windows else ""
     given = [arrays[name] for name in names]
@@ -289,7 +286,7 @@ def check_plain_out(call: Call, shape: Shape) -> None:
     refusal = _core.check_out(call.out, np.broadcast_to(np.zeros((), dtype), shape))
     if refusal.rule != "none":
         raise_error(call, refusal)
-    if call.out.dtype != dtype:  # string dtypes may differ in their missing values
+    if call.out.dtype != dtype:  # string dtypes with different missing values
         raise messages.out_dtype(call.caller, call.out.dtype, dtype)
 
 
@@ -315,7 +312,7 @@ def plain_array(
         why = f"is not an array: {shown_value(error, str)}"
         return messages.not_an_array(caller, argument, value, why)
 
-    with messages.converted_errors(refusal):  # containers may raise any exception
+    with messages.converted_errors(refusal):  # a conversion may raise any exception
         array = np.ndarray.view(convert(value), np.ndarray)
     if array.dtype == object and array.ndim == 0 and convert is np.asarray:
         raise messages.not_an_array(caller, argument, value, "is not an array")
@@ -407,7 +404,7 @@ def _by_tuples(kind: Kind) -> str:
 
 
 def fill_element(caller: str, value: object, dtype: np.dtype[Any] | Numbers) -> Array:
-    """Return the fill value as a 0-d array of `dtype`. See `dtypes.hold` for the rules."""
+    """Return the fill value as a 0-d array of `dtype`, converted as by `dtypes.hold`."""
     foreign.check(caller, "fill_value", value)
     element = dtypes.hold_one(value, dtype)
     if element is None:
@@ -432,7 +429,7 @@ def plain_updates(call: Call, dtype: np.dtype[Any] | Numbers) -> Array:
 
 
 def held(caller: str, name: str, value: object, dtype: np.dtype[Any] | Numbers) -> Array:
-    """Convert numbers or lists to a dtype, or raise an error if it cannot represent a value."""
+    """Convert numbers or lists to `dtype`, or raise an error if a value is not representable."""
     by_object = isinstance(dtype, np.dtype) and dtype.kind == "O"
     convert = partial(np.asarray, dtype=dtype) if by_object else dtypes.array_of
     values = plain_array(caller, name, value, convert)

@@ -99,7 +99,7 @@ class Call:
     memory: Any = None  # the maximum size of buffers for stored arrays, in bytes
     progress: Any = None  # a function of the completed and total numbers of chunks
     executor: Any = None  # the executor that reads the chunks of stored arrays
-    updates_name: str = "updates"  # the name of updates in error messages
+    updates_name: str = "updates"  # the name of `updates` in error messages
 
     @property
     def scatters(self) -> bool:
@@ -107,7 +107,7 @@ class Call:
 
     @property
     def modes(self) -> tuple[Mode, ...]:
-        """The mode of each window axis. Empty for calls without windows."""
+        """The modes of all window axes, or an empty tuple for calls without windows."""
         one = not isinstance(self.mode, tuple)
         return (self.mode,) * len(self.window_shape) if one else self.mode
 
@@ -122,7 +122,7 @@ class Call:
         return Mode.FILL in (self.mode, *self.modes)
 
     def as_gather(self, **changes: Any) -> Call:
-        """Return the gather of the slices that a scatter updates. Mode DROP becomes FILL."""
+        """Return a gather of the slices that this scatter updates. Mode DROP becomes FILL."""
         mode = Mode.FILL if self.mode == Mode.DROP else self.mode
         return replace(self, kind=self.kind.gather, mode=mode, **changes)
 
@@ -140,7 +140,7 @@ class Call:
         )
 
     def run(self) -> Array | _core.Refusal:
-        """Run the call in the core and return the result, or the `Refusal` of the core."""
+        """Run the call in the core. Return the result, or a `Refusal` if the call is refused."""
         return _core.run(self.arguments())
 
     def arguments(self) -> _core.Arguments:
@@ -148,15 +148,12 @@ class Call:
         return _core.Arguments(_arguments(self))
 
     def repeatable(self) -> Callable[..., Array | _core.Refusal]:
-        """Return a function that makes the same call on other NumPy arrays, unconverted."""
+        """Return a function that repeats the call on other NumPy arrays without conversions."""
         return partial(_core.run, self.arguments())
 
 
 def replace(call: _Call, /, **changes: Any) -> _Call:
-    """Return a copy of a call with some arguments changed.
-
-    `dataclasses.replace` is five times slower and accounted for half the time of a small call.
-    """
+    """Return a changed copy of a call. `dataclasses.replace` is five times slower."""
     made = object.__new__(type(call))
     values = vars(made)
     values.update(vars(call), **changes)

@@ -1,4 +1,4 @@
-"""How a call uses each axis of its data and its result.
+"""The role of each axis of data and of the result in a call.
 
 For ``gather(data, indices, axis=2, batch_dims=1)`` with 4-d data and 3-d indices::
 
@@ -27,9 +27,8 @@ from ndgather.array_call import Array, Call
 class Axes:
     """The axes of data and of the dense array, grouped by role.
 
-    A position in the dense array determines a coordinate of data on each axis in `points`. On
-    `indexed` axes, the coordinate comes from the indices. On other axes, the coordinate is the same
-    as in the dense array.
+    A position in the dense array determines a coordinate of data on each axis in `points`. The
+    coordinate comes from the indices on `indexed` axes and from the position itself on other axes.
 
     >>> from ndgather.array_call import Call, Kind
     >>> axes = Axes.of(Call("gather", Kind.GATHER, None, None, axis=2, batch_dims=1), 4, (5, 6, 7))
@@ -42,7 +41,7 @@ class Axes:
     points: tuple[int, ...]
     indexed: tuple[int, ...]
     slices: tuple[int, ...]  # axes that are copied whole
-    positions: tuple[int, ...]  # from here on, axes of the dense array
+    positions: tuple[int, ...]  # the axes of the dense array from here on
     window: tuple[int, ...] = ()  # axes within a window
     dense_slices: tuple[int, ...] = ()
 
@@ -92,13 +91,13 @@ class Axes:
         return tuple(next(values) if a in self.indexed else position[a] for a in self.points)
 
     def in_data(self, points: Sequence[Any], slices: Sequence[Any]) -> tuple[Any, ...]:
-        """Return values for all axes of data, in axis order."""
+        """Return a value for each axis of data, in axis order."""
         return _ordered(self.points + self.slices, (*points, *slices))
 
     def in_dense(
         self, positions: Sequence[Any], window: Sequence[Any], slices: Sequence[Any]
     ) -> tuple[Any, ...]:
-        """Return values for all axes of the dense array, in axis order."""
+        """Return a value for each axis of the dense array, in axis order."""
         order = self.positions + self.window + self.dense_slices
         return _ordered(order, (*positions, *window, *slices))
 

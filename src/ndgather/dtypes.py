@@ -1,9 +1,9 @@
 """Properties of dtypes: number kinds, extreme values and representable values.
 
 `hold` applies the same rules to the fill values and updates of every library. Numbers may be
-rounded to float and complex dtypes, but finite numbers must not become infinite, nor infinite
-numbers finite. All other values must be exactly representable. Strings, dates and numbers are never
-converted to each other.
+rounded to float and complex dtypes, but finite numbers must not become infinite, and infinite
+numbers must not become finite. All other values must be exactly representable. Strings, dates and
+numbers are never converted to each other.
 
 >>> import numpy as np
 >>> from ndgather.dtypes import hold
@@ -37,13 +37,13 @@ _KINDS: dict[str, NumberKind] = {"b": "b", "i": "i", "u": "i", "f": "f", "c": "c
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The range of a number dtype that NumPy lacks. For complex dtypes, the range of each part."""
+    """The range of a dtype that NumPy lacks. For complex dtypes, the range applies to each part."""
 
     name: str
     kind: Literal["b", "i", "f", "c"]
     lowest: float  # the lowest finite value, an int for integer dtypes
     highest: float
-    rounded: Callable[[NDArray[np.float64]], NDArray[np.float64]]  # a function that rounds floats
+    rounded: Callable[[NDArray[np.float64]], NDArray[np.float64]]  # rounds values to the dtype
 
     def __str__(self) -> str:
         return self.name
@@ -130,7 +130,7 @@ def hold(
 def holds_all(dtype: np.dtype[Any], other: np.dtype[Any]) -> bool:
     """Return whether `dtype` can represent every value of the dtype `other`.
 
-    ``np.can_cast`` is too permissive. It allows casts from int64 to float64, from numbers to
+    ``np.can_cast`` is too permissive because it allows casts from int64 to float64, from numbers to
     strings, and from years to nanoseconds, which may overflow.
     """
     if {dtype.kind, other.kind} & {*"mM"}:
@@ -165,8 +165,8 @@ def hold_one(
 def array_of(value: Any) -> Array:
     """Return ``np.asarray(value)``, or an object array if NumPy would change an element.
 
-    NumPy would change an element of ``[True, 2]``, ``["a", 1]`` or ``[2**63, -1]``, for example,
-    and of dates with different units.
+    For example, NumPy changes elements of the lists ``[True, 2]``, ``["a", 1]`` and
+    ``[2**63, -1]``, and dates with different units.
     """
     array = np.asarray(value)
     objects, _ = as_objects(value, array)
@@ -174,9 +174,9 @@ def array_of(value: Any) -> Array:
 
 
 def as_objects(value: Any, array: Array) -> tuple[Array | None, bool]:
-    """Return lists as an object array if `array` changes elements, and whether this is certain.
+    """Return lists as an object array if `array` changes elements, and whether a change is certain.
 
-    The change is uncertain if the lists contain objects of other libraries.
+    A change is uncertain if the lists contain objects of other libraries.
     """
     kind = array.dtype.kind
     if not isinstance(value, list | tuple) or array.size == 0 or kind == "O":
@@ -267,7 +267,7 @@ def _number_of(value: Any, dtype: np.dtype[Any] | Numbers) -> Array:
     differs = number != value and not is_nan
     if differs and kind in "fc" and isinstance(dtype, np.dtype) and dtype.itemsize > array.itemsize:
         with np.errstate(over="ignore"):
-            array = np.asarray(np.longdouble(str(value)))  # longdouble may have more digits
+            array = np.asarray(np.longdouble(str(value)))  # keep more digits than a float
     lost = differs and (kind in "bi" or not np.isfinite(array))
     if lost or array.dtype.kind == "O":
         raise ValueError("a digit is lost, or it has more than 64 bits")

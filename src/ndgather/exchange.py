@@ -19,9 +19,9 @@ To support a class of your own, write::
     class Tensor:
         __ndgather_adapter__ = "your_package.gathering"  # or an object with run(call)
 
-The function ``run`` receives an `array_call.Call` and returns the result. Only the arguments
-`memory`, `progress` and `executor` have been validated before. To compute the result, ``run`` may
-replace the arrays with NumPy arrays and pass the call to `ndgather.api.run`. Subclasses inherit
+The function ``run`` receives an `array_call.Call` and returns the result. The caller has validated
+only the arguments `memory`, `progress` and `executor`. To compute the result, ``run`` may replace
+the arrays with NumPy arrays and pass the call to `ndgather.api.run`. Subclasses inherit
 ``__ndgather_adapter__`` unless they set it to None.
 """
 
@@ -59,9 +59,9 @@ def accept(
 ) -> bool:
     """Let the core accept arrays of exactly this type.
 
-    The core leaves a call to the adapter if one of the functions below raises an exception or
-    reports active gradients, tracing or lazy negation. The functions run in every call, so they
-    should be implemented in C. Their results are converted to `bool`.
+    The core leaves a call to the adapter if a function below reports active gradients, tracing or
+    lazy negation, or raises an exception. These functions run in every call, so functions
+    implemented in C are preferable. Function results are converted to `bool`.
 
     Parameters
     ----------
@@ -107,11 +107,11 @@ def accept(
 
 
 # Maps a type of data to a refusal rule and a handler of the refused arguments.
-# If the core refuses a call by this rule, the handler is tried before a `Call` is built.
+# If the core refuses a call by the rule, the handler is tried before a `Call` is built.
 TAKEN_UP: dict[type, tuple[str, Callable[..., Any]]] = {}
 
 ROWS = "rows"  # for calls on NumPy arrays that the core cannot run in one step
-_STANDARD = "__array_namespace__"  # the attribute of array API classes
+_STANDARD = "__array_namespace__"  # attribute of array API classes
 
 # Maps the names of types, modules and packages to adapters.
 # If the arguments have several adapters, the first adapter in this table handles the call.
@@ -135,14 +135,14 @@ _ADAPTERS = {
     "cupy.ndarray": "ndgather.arrays.standard",  # has no __array_namespace__
 }
 
-# Arrays of these libraries are converted to NumPy arrays if data belongs to another library.
+# Arrays of frameworks are converted to NumPy arrays if data belongs to another library.
 _FRAMEWORKS = {_ADAPTERS[name] for name in ("jax", "tensorflow", "torch", _STANDARD)}
 
 _RANKS = {module: rank for rank, module in enumerate(_ADAPTERS.values())}
 
 
 class Adapter(Protocol):
-    """An object that runs the calls on arrays of a library."""
+    """An object that runs calls on the arrays of a library."""
 
     def run(self, call: Call) -> Any: ...
 
@@ -155,7 +155,7 @@ class Store(Adapter, Protocol):
     def writer(self, array: Any) -> Any: ...
 
     def run_ranges(self, call: Call, reader: Any, ranges: Any) -> Any:
-        """Gather ranges of a stored array. All ranges must be in bounds."""
+        """Gather ranges, which must be in bounds, from a stored array."""
 
 
 def store_of(value: object) -> Store | None:
@@ -166,7 +166,7 @@ def store_of(value: object) -> Store | None:
 
 
 def opened(call: Call, argument: str = "data") -> Any:
-    """Open the stored array of a call. Return a writer for a scatter and a reader for a gather."""
+    """Open the stored array of a call for reading or, in a scatter, for writing."""
     if isinstance(call.data, str | PathLike):
         raise text_not_opened(call.caller, argument, fspath(call.data))
     name = adapter_name(type(call.data))
@@ -216,10 +216,10 @@ def adapter(*arguments: object) -> Adapter | None:
 
 
 def is_of_another_library(value: object, data: object) -> bool:
-    """Return whether two arguments belong to different libraries, at least one being a framework.
+    """Return whether two arguments belong to different libraries, at least one a framework.
 
-    The result is False for labeled arrays and for classes that name an adapter, because their
-    adapters handle the other arrays.
+    Labeled arrays and classes that name an adapter are excluded because their adapters handle
+    arrays of other libraries.
     """
     types = type(value), type(data)
     if value is None or types[0] is types[1]:

@@ -24,16 +24,16 @@ _OF_COLUMNS = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
 _TAKEN_AS = ("indices", "starts", "stops", "lengths", "updates", "update")
 # Maps the dtype names of columns to NumPy's names if the names differ.
 _NAMES = {"boolean": "bool", "halffloat": "float16", "float": "float32", "double": "float64"}
-# MEANINGS are attributes of arrays that have a unit or redefine arithmetic.
-# RULES are attributes of classes that may restrict the values a scatter can write.
+# An array with an attribute in MEANINGS may have a unit or custom arithmetic.
+# A class with an attribute in RULES may restrict the values that a scatter can write.
 MEANINGS = ("unit", "units", "__array_ufunc__")
 RULES = (*MEANINGS, "__array_finalize__", "__array_function__", "__array_wrap__", "__setitem__")
-# NumPy can convert objects that have any of these attributes.
+# NumPy can convert objects that have at least one of these attributes.
 _CONVERTED = ("__array__", "__array_interface__", "__array_struct__", "__len__", "__float__")
 _OF_ARRAYS = ("shape", "dtype", *_CONVERTED[:3], "__dlpack__")
 _MOST_AXES = 64
 _ELEMENTS = {int, float, complex, bool, str, bytes, type(None)}
-# Maps the conversion methods of arrays that are costly to convert to a description.
+# Methods that convert sparse or lazy arrays at a high cost, with the kind of array.
 _COSTLY = {"todense": "sparse", "toarray": "sparse", "to_dense": "sparse", "compute": "lazy"}
 _INDICES = ("indices", "starts")
 _BASIC = {slice, type(None), type(...)}  # the types used in basic indexing
@@ -97,7 +97,7 @@ def is_listed(value: object) -> bool:
 def argwhere(name: str, library: str) -> str:
     """Return code that computes the index tuples of a mask."""
     if library == "dask":
-        return f"np.argwhere({name}.compute())"  # da.argwhere returns an unknown shape
+        return f"np.argwhere({name}.compute())"  # da.argwhere has an unknown shape
     if library in ("numpy", "torch", "jax"):
         return f"{_STACKS[library][0].partition('.')[0]}.argwhere({name})"
     if library == "tensorflow":
@@ -140,8 +140,8 @@ def stacked(
 ) -> str | None:
     """Return code that converts a tuple of index arrays, one for each axis, to index tuples.
 
-    In the code, `name` is the tuple and `names` are its arrays, if they have names. Return None if
-    the items cannot be broadcast or are not arrays, numbers or lists.
+    The code refers to the tuple as `name` and to the arrays as `names`, if given. The result is
+    None unless the items are arrays, numbers or lists that can be broadcast.
     """
     if not all(
         isinstance(item, int | float | np.number | list | tuple | range) or is_array(item)
@@ -161,7 +161,7 @@ def stacked(
         is_mixed = library != "numpy" and any(library_of([item]) != library for item in items)
     except MemoryError:
         raise
-    except Exception:  # methods of arrays and unknown sizes may raise any exception
+    except Exception:  # array methods may raise any exception
         return None
     own = (f"{library}.{function}" for function in ("stack", "broadcast_arrays", "asarray"))
     stack, broadcast, convert, axis = _STACKS.get(library, (*own, "axis=-1"))
@@ -178,7 +178,7 @@ def stacked(
 
 
 def _stacked_masks(items: Sequence[Any], names: Sequence[str], data: object) -> str | None:
-    """Return code like that of `stacked` for index arrays that include masks.
+    """Return code that converts index arrays, including masks, to index tuples.
 
     As in NumPy indexing, a mask is equivalent to the index arrays that ``np.nonzero`` returns.
     """
@@ -231,7 +231,7 @@ def has_mask(value: object) -> bool:
 
 def has_rules(value: object, names: tuple[str, ...] = MEANINGS) -> bool:
     """Return whether `value` has a unit or is an array subclass that overrides NumPy's behavior."""
-    packages = ("numpy", "jax")  # JAX wraps traced NumPy arrays in a subclass
+    packages = ("numpy", "jax")  # JAX traces NumPy arrays as a subclass
     own = [b for b in type(value).__mro__ if b.__module__.partition(".")[0] not in packages]
     of_array = isinstance(value, np.ndarray)
     return any(
@@ -309,7 +309,7 @@ def check_storage(caller: str, argument: str, tensor: Any) -> None:
     """Raise ShapeError if a torch tensor's storage was resized below the size of the tensor."""
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
     last = tensor.storage_offset() + sum((size - 1) * stride for size, stride in pairs)
-    tensor.untyped_storage().data_ptr()  # raises an error if the tensor has no memory
+    tensor.untyped_storage().data_ptr()  # raises if the tensor has no memory
     held = tensor.untyped_storage().nbytes()
     if tensor.numel() and (last + 1) * tensor.element_size() > held:
         raise ShapeError(

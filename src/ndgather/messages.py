@@ -33,7 +33,7 @@ LOGGER.addHandler(logging.NullHandler())
 
 _LONGEST_VALUE = 200
 _LONGEST_QUOTE = 40
-_LONGEST_REASON = 10_000  # in characters, for messages of other libraries
+_LONGEST_REASON = 10_000  # maximum length of another library's message
 _FILE = r"[\w.+-]+\.(?:cc|cpp|cu|h|hpp):\d+:? ?"
 _LINE = rf"/?(?:[\w.+-]+/)+{_FILE}"
 _PLACES_IN_CODE = re.compile(
@@ -105,13 +105,13 @@ def shown(shape: Shape) -> str:
 
 
 def subscript(position: Iterable[int]) -> str:
-    """Format the position of an element as a subscript. Scalars have an empty subscript."""
+    """Format the position of an element as a subscript, which is empty for scalars."""
     numbers = ", ".join(map(str, position))
     return f"[{numbers}]" if numbers else ""
 
 
 def shown_value(value: object, write: Callable[[object], str] = repr) -> str:
-    """Format a value on a single, short line. If `write` fails, format its type instead."""
+    """Format a value on a single, short line. If `write` fails, format the type instead."""
     try:
         text = " ".join(write(value).split())
     except MemoryError:
@@ -149,7 +149,7 @@ def reason(error: BaseException) -> str:
 def shortened(text: str) -> str:
     """Return another library's message on a single, short line, without source locations."""
     text = text.partition("\n\nDebug source:")[0]  # obstore appends Rust debug output
-    if len(text) > _LONGEST_REASON:  # the beginning or the end has the cause
+    if len(text) > _LONGEST_REASON:  # keep the beginning and the end
         half = _LONGEST_REASON // 2
         text = f"{text[:half]} ... {text[-half:]}"
     whole = " ".join(text.split())
@@ -160,7 +160,7 @@ def shortened(text: str) -> str:
 def similar(name: object, known: Iterable[object]) -> str | None:
     """Return the name in `known` that is most similar to `name`, ignoring case, or None.
 
-    Names that differ only in the version, like ``openvino:8`` and ``openvino:9``, do not match.
+    Names that differ only in the version, like ``openvino:8`` and ``openvino:9``, are not similar.
     """
     if not isinstance(name, str):
         return None

@@ -15,7 +15,7 @@ from ndgather.errors import AttributeValueError, CallError, IndexOutOfBoundsErro
 
 Integers: TypeAlias = NDArray[np.int64]
 
-_FAR = 2**61  # larger starts and stops are stored as Python integers
+_FAR = 2**61  # starts and stops beyond 2**61 are Python integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Ranges:
 
     starts: Integers  # starts far beyond the axis are reduced modulo its size
     lengths: Integers
-    offsets: Integers  # the offset of each range, then the total length
+    offsets: Integers  # the offset of each range in the result, then the total length
     size: int
     named: Array  # the starts as passed by the caller, for error messages
 
@@ -85,7 +85,7 @@ def read(caller: str, starts: object, stops: object, lengths: object, size: int)
     offsets = np.zeros(len(begin) + 1, np.int64)
     np.cumsum(count, out=offsets[1:])
     near = begin
-    # Starts beyond 2**61 are replaced with starts just past the axis, equal modulo its size.
+    # Replace starts beyond 2**61 with starts just past the axis that are equal modulo the size.
     if begin.dtype == object:
         near = np.where(begin > _FAR, begin % max(size, 1) + max(size, 1), begin)
     return Ranges(near.astype(np.int64, copy=False), count, offsets, size, begin)
@@ -99,7 +99,7 @@ def _integers(caller: str, name: str, value: object) -> Array:
 
 
 def check(call: Call, ranges: Ranges, by_lengths: bool) -> bool:
-    """Return whether all ranges are in bounds. In mode ``raise``, raise an error if not."""
+    """Return whether all ranges are in bounds. Mode ``raise`` raises an error if not."""
     if ranges.are_inside or not (outside := ranges.outside).any():
         return True
     if call.mode == "raise":
@@ -144,10 +144,7 @@ def _out_of_bounds(
 
 
 def by_positions(call: Call, ranges: Ranges) -> Call:
-    """Return a gather at the positions of all ranges, in mode ``raise`` or ``fill``.
-
-    This function applies other modes to the positions, because not every library supports them.
-    """
+    """Return a gather at the positions of all ranges, in a mode that every library supports."""
     positions, size = ranges.positions(call.caller), ranges.size
     if call.mode == "wrap":
         positions %= size
@@ -173,10 +170,7 @@ def with_axis(call: Call, shape: Sequence[int]) -> Call:
 
 
 def gather_ranges(call: Call, starts: object, stops: object, lengths: object) -> tuple[Any, Any]:
-    """Return the values and offsets of ranges. Offsets are a tensor if data is a tensor.
-
-    The argument `call` is a gather without indices.
-    """
+    """Return the values and offsets of ranges. Offsets are a tensor if data is a tensor."""
     values, offsets = _values(call, starts, stops, lengths)
     own = None if type(call.data) is np.ndarray else exchange.adapter(call.data)
     convert = getattr(own, "offsets_of", None)

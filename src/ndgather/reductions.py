@@ -141,7 +141,8 @@ class Steps:
     def quotient(self, totals: Any, counts: Any, where: Any) -> Any:
         """Return ``totals / counts``, rounded once to the dtype of totals. Integers round down.
 
-        The mask `where` is true for elements with updates. Other elements may be left unchanged.
+        The mask `where` is true for elements with updates. Elements without updates may be left
+        unchanged.
         """
         kind, wide = self.wide(totals.dtype)
         if kind == "c":
@@ -171,7 +172,7 @@ def _complex(real: Array, imag: Array) -> Array:
 
 @dataclass(frozen=True)
 class InPlace(Steps):
-    """Steps on NumPy arrays. `apply(data, updates, reduction)` is a single scatter in place."""
+    """Steps on NumPy arrays. `apply(data, updates, reduction)` runs a single scatter in place."""
 
     apply: Callable[[Array, Array, str], None]
 

@@ -2,7 +2,7 @@
 
 The core accepts NumPy arrays in native byte order, and adapters handle arrays of other libraries.
 This module converts lists, subclasses and other byte orders. The module `ndgather.arrays.rows`
-handles object arrays and scatters that require several steps: ``reduction="mean"`` and
+handles object arrays and scatters that require several steps, as with ``reduction="mean"`` and
 ``use_init_val=False``.
 """
 
@@ -27,7 +27,7 @@ def handle_refusal(kind: str, refusal: _core.Refusal, given: Any) -> Array:
     The core passes `given` as `_core.Arguments`, or as a tuple if the arguments do not match the
     signature.
     """
-    if refusal.rule == "signature":  # the facts are the names of keyword arguments
+    if refusal.rule == "signature":  # `facts` has the names of keyword arguments
         hint = partial(arguments.positional_hint, Kind(kind))
         raise misused(kind, SIGNATURES[kind], refusal.facts, given, hint)
     taken = exchange.TAKEN_UP.get(type(given.data))
@@ -76,8 +76,8 @@ def beside_data(call: Call) -> Call:
     """Return the call with indices and updates that belong to the library of data or to NumPy.
 
     Indices and updates of another library are converted to NumPy arrays, which requires known
-    values in CPU memory. If neither data nor an argument belongs to a framework, the argument is
-    unchanged because the adapter of data handles it.
+    values in CPU memory. An argument is left to the adapter of data if neither the argument nor
+    data belongs to a framework.
     """
     if {*map(type, (call.indices, call.updates, call.out))} <= {type(call.data), NoneType}:
         return call
@@ -107,7 +107,7 @@ def run_plain(call: Call) -> Array:
             for name in ("indices", "updates")
             if (value := getattr(call, name)) is not None and np.may_share_memory(value, call.out)
         }
-        if call.scatters and overlapping:  # otherwise, `out` overlaps data at an offset
+        if call.scatters and overlapping:  # otherwise, data overlaps `out` at an offset
             return run_plain(replace(call, **overlapping))
         result = run_plain(replace(call, out=None))
     return deliver(call, result)

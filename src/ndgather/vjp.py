@@ -32,7 +32,7 @@ __all__ = [
     "scatter_nd",
 ]
 
-_INDICES = 2**21  # number of element indices computed at a time, in 16 MiB
+_INDICES = 2**21  # maximum number of int64 indices computed at a time (16 MiB)
 
 
 @own_errors("vjp.gather_nd")
@@ -41,7 +41,7 @@ def gather_nd(
 ) -> Array:
     """Compute the cotangent of `data` in ``gather_nd(data, indices, batch_dims)``.
 
-    Each slice of the cotangent is added to an array of zeros at the position it was gathered from.
+    Each slice of the cotangent is added to an array of zeros at the position it was read from.
 
     Parameters
     ----------
@@ -94,8 +94,7 @@ def gather_elements(
 ) -> Array:
     """Compute the cotangent of `data` in ``gather_elements(data, indices, axis)``.
 
-    Each element of the cotangent is added to an array of zeros at the position it was gathered
-    from.
+    Each element of the cotangent is added to an array of zeros at the position it was read from.
 
     Parameters
     ----------
@@ -141,8 +140,8 @@ def gather_windows(
 ) -> Array:
     """Compute the cotangent of `data` in ``gather_windows(data, starts, window_shape)``.
 
-    Each window of the cotangent is added to an array of zeros at the position it was gathered from,
-    as in ``torch.nn.Fold`` or overlap-add methods.
+    Each window of the cotangent is added to an array of zeros at the position it was read from, as
+    in ``torch.nn.Fold`` or overlap-add methods.
 
     Parameters
     ----------
@@ -201,7 +200,7 @@ def gather_ranges(
 ) -> Array:
     """Compute the cotangent of `data` in ``gather_ranges(data, starts, stops)``.
 
-    Each range of the cotangent is added to an array of zeros at the position it was gathered from.
+    Each range of the cotangent is added to an array of zeros at the position it was read from.
 
     Parameters
     ----------
@@ -352,7 +351,7 @@ def _of_scatter(call: Call, reduction: object) -> tuple[Array, Array]:
 
 
 def cotangents(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...]:
-    """Return the cotangents of the inputs of `call`, where `call.data` is the result's cotangent.
+    """Return the cotangents of a call's inputs, given the result's cotangent as `call.data`.
 
     For a gather from data of shape `data_shape`, return only the cotangent of data. For a scatter,
     return the cotangents of data and updates.
@@ -365,7 +364,7 @@ def cotangents(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[A
     if dtypes.number_kind(cotangent.dtype) in ("", "b"):
         raise messages.cotangent_dtype(call.caller, cotangent.dtype)
     indices = arguments.native_indices(call)
-    if data_shape is None or call.kind.windows:  # the indices are read more than once
+    if data_shape is None or call.kind.windows:  # the call reads indices more than once
         indices = indices.copy()
     call = replace(call, data=cotangent, indices=indices, updates_name="cotangent")
     if data_shape is None:

@@ -20,7 +20,7 @@ Starts: TypeAlias = NDArray[np.int64]
 
 LARGEST = int(np.iinfo(np.int64).max)
 _ARRANGED = 2**24  # maximum size of a block of windows or indices, in bytes
-_CONTINUED = 8  # extending data by 8 elements is as fast as gathering 1 by index
+_CONTINUED = 8  # extending data by 8 elements is as fast as gathering 1 element by index
 
 
 class NumPyLibrary:
@@ -30,12 +30,12 @@ class NumPyLibrary:
 
     @staticmethod
     def clip(values: Starts, lowest: int, highest: int) -> Starts:
-        """Clip values. For small arrays, this is three times as fast as `numpy.clip`."""
+        """Clip values, three times as fast as `numpy.clip` for small arrays."""
         return np.minimum(np.maximum(values, lowest), highest)
 
     @staticmethod
     def integers(indices: Array, modulus: int | None) -> Starts:
-        """Return indices as int64. Reduce them modulo `modulus`, or clip them if it is None."""
+        """Return indices as int64, reduced modulo `modulus` or, if `modulus` is None, clipped."""
         if indices.dtype == np.uint64:
             most = np.uint64(LARGEST)
             indices = np.minimum(indices, most) if modulus is None else indices % np.uint64(modulus)
@@ -57,7 +57,7 @@ def near(mode: str, starts: Any, size: Any, wide: int, library: Any = NumPyLibra
     if mode in ("wrap", "reflect"):
         return library.integers(starts, _period(mode, size, library))
     lowest, highest = (-wide, size) if mode in ("fill", "edge") else (0, size - wide)
-    if isinstance(highest, int):  # otherwise, a scalar of the library
+    if isinstance(highest, int):  # a size may be a scalar of the library
         highest = max(highest, 0)
     return library.clip(library.integers(starts, None), lowest, highest)
 
@@ -83,7 +83,7 @@ def reach(mode: str, starts: Starts, size: int, wide: int) -> tuple[Starts, Star
     # A window from 3 to 7 reads 3 4 3 2 1, so its lowest position is 8 - 7 = 1.
     end, period = size - 1, max(2 * size - 2, 1)
     first = np.where(last > end, np.minimum(starts, period - last), starts)
-    first[last >= period] = 0  # the window reaches position 0 again
+    first[last >= period] = 0  # these windows reach position 0 again
     turned = ((starts <= end) & (last >= end)) | (last >= period + end)
     # A window from 6 to 9 reads 2 1 0 1, so its highest position is max(8 - 6, 9 - 8) = 2.
     reached = np.where(last < end, last, np.maximum(period - starts, last - period))
@@ -93,7 +93,7 @@ def reach(mode: str, starts: Starts, size: int, wide: int) -> tuple[Starts, Star
 def positions(mode: str, at: Any, size: Any, library: Any = NumPyLibrary) -> Any:
     """Map out-of-bounds positions to positions on the axis, as the mode specifies.
 
-    Mode ``fill`` does not change them. On an axis of size 4, the positions -2 to 6 become::
+    Mode ``fill`` does not change positions. On an axis of size 4, the positions -2 to 6 become::
 
         at       -2 -1  0  1  2  3  4  5  6
         wrap      2  3  0  1  2  3  0  1  2
@@ -140,7 +140,7 @@ def arrange(call: Call, sizes: Sequence[int], dense: Array) -> None:
         for begin, members in zip(begins, np.split(outside, ends[:-1]), strict=True):
             first, _ = reach(mode, begin[np.newaxis], size, wide)
             taken = positions(mode, begin + np.arange(wide), size)
-            taken -= first.clip(0, max(size - wide, 0))  # now relative to the first position read
+            taken -= first.clip(0, max(size - wide, 0))  # positions among the elements read
             for some in (members[n : n + step] for n in range(0, len(members), step)):
                 where = np.unravel_index(some, lead)
                 dense[where] = dense[where].take(taken, axis=axis + 1)
@@ -149,10 +149,10 @@ def arrange(call: Call, sizes: Sequence[int], dense: Array) -> None:
 def gather_windows(call: Call) -> Array | _core.Refusal:
     """Gather windows in any mode.
 
-    The core only copies windows that are within the bounds. If windows extend past the bounds, data
-    is first extended to the bounding box of all windows, as ``numpy.pad`` would do. If this box is
-    much larger than the windows that extend past the bounds, these windows are gathered element by
-    element instead.
+    The core only copies windows that are within the bounds of data. If windows extend past the
+    bounds, data is first extended to the bounding box of all windows, as ``numpy.pad`` would do. If
+    this box is much larger than the windows that extend past the bounds, these windows are gathered
+    element by element instead.
     """
     if call.mode in ("raise", "clip"):
         return call.run()
@@ -175,8 +175,8 @@ def gather_windows(call: Call) -> Array | _core.Refusal:
     ]
     if all(first >= 0 and end <= size for (first, end), size in zip(covered, sizes, strict=True)):
         return whole.run()
-    # Do not build the box if it is much larger than the windows. For two 2x2 windows at
-    # opposite corners of a 1000x1000 image, the box has 10**6 elements and the windows have 8.
+    # Do not build a box that is much larger than the windows. For two 2x2 windows at opposite
+    # corners of a 1000x1000 image, the box has 10**6 elements and the windows have 8 elements.
     count = math.prod(end - first for first, end in covered)
     if count > max(_CONTINUED, len(flat)) * math.prod(window):
         outside = np.flatnonzero(((flat < 0) | (flat > np.subtract(sizes, window))).any(axis=1))
@@ -245,7 +245,7 @@ def check(call: Call) -> None:
     """Raise an error if the shapes or starts of a gather of windows are invalid."""
     check_shapes(call)
     modes, window, shape = call.modes, call.window_shape, call.data.shape
-    # If slices have size 0, the core validates the starts but has nothing to copy.
+    # With slices of size 0, the core validates the starts but has nothing to copy.
     empty = np.empty((*call.data.shape[: len(window)], 0))
     starts = arguments.native_indices(call)
     call = replace(call, data=empty, indices=starts, mode="raise", fill_value=None, out=None)
@@ -254,7 +254,7 @@ def check(call: Call) -> None:
         _raise_refusal(replace(call, mode="fill"), shape)  # types and sizes
         if len(others) == len(modes):
             return
-        # Only axes in mode raise are checked. On other axes, use short windows that start at 0.
+        # Only axes in mode raise are checked, so use short windows that start at 0 on other axes.
         starts = starts.copy()
         starts[..., others] = 0
         pairs = zip(modes, window, empty.shape, strict=False)

@@ -2,13 +2,13 @@
 
 An adapter's function ``run(call)`` returns the same values as for NumPy arrays. The result has the
 type and device of `data` and keeps the gradients, names and labels that the library supports. If
-any of these would be lost, ``run`` raises an error. An adapter may also define the functions
-``vjp(call, data_shape)``, which returns cotangents like `ndgather.vjp.cotangents`; ``to_numpy``,
-which converts indices or updates for data of another library; and ``offsets_of``, which returns the
-offsets of ranges in the type of their values.
+gradients, names or labels would be lost, ``run`` raises an error. An adapter may also define the
+functions ``vjp(call, data_shape)``, which returns cotangents like `ndgather.vjp.cotangents`;
+``to_numpy``, which converts indices or updates for data of another library; and ``offsets_of``,
+which returns the offsets of ranges in the type of their values.
 
 An adapter may import the package that it adapts and the layers from `ndgather.api` down. The
-contract "arrays" in ``.importlinter`` lists the adapters that may import each other. Only the
-module `exchange` has a table of the adapters, which it imports on demand. Users need
+contract "arrays" in ``.importlinter`` lists the adapters that may import each other. The module
+`exchange` has a table of the adapters and imports adapters on demand. Users need
 ``import ndgather.arrays.torch`` only for extras such as operators.
 """

@@ -29,7 +29,7 @@ Shape: TypeAlias = Sequence[Any]  # sizes are ints, or scalars of the library in
 class Library:
     """The primitives of gathers and scatters, implemented with the array API standard.
 
-    `xp` is the array API namespace. `options` are keyword arguments for functions that create
+    `xp` is the array API namespace, and `options` are keyword arguments of functions that create
     arrays, for example ``device``.
     """
 
@@ -43,7 +43,7 @@ class Library:
         return self.xp.arange(size, dtype=self.xp.int64, **self.options)
 
     def integers(self, indices: Any, modulus: Any) -> Any:
-        """Return indices as int64. Reduce them modulo `modulus`, or clip them if it is None."""
+        """Return indices as int64, reduced modulo `modulus` or, if `modulus` is None, clipped."""
         xp = self.xp
         if indices.dtype == getattr(xp, "uint64", None):
             if modulus is not None:
@@ -55,7 +55,7 @@ class Library:
         return values if modulus is None else values % modulus
 
     def raise_if_any(self, outside: Any, error: Callable[[Any], Exception]) -> bool:
-        """Raise ``error(flat_index)`` if a flag is true. Return False if the flags are lazy."""
+        """Raise ``error(flat_index)`` if a flag is true, or return False if the flags are lazy."""
         xp = self.xp
         try:
             is_any = bool(xp.any(outside))
@@ -97,7 +97,7 @@ class Library:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Data flattened to blocks of rows. Indices select the same rows from each block.
+    """Data flattened to blocks of rows, where indices select the same rows from each block.
 
     The axes ``:first`` of data are flattened to blocks, the axes ``first:end`` to the rows of a
     block, and the axes ``end:`` to the elements of a row.
@@ -134,10 +134,9 @@ class Layout:
         return prod(self.data[self.end :])
 
     def others(self) -> list[tuple[int, Any, Shape]]:
-        """Return the other axes among ``first:end``, each with a size and a shape.
+        """Return each row axis that is not indexed, with the number and shape of its coordinates.
 
-        The size is the number of coordinates on the axis. Coordinates of this shape broadcast to
-        the positions.
+        Coordinates of this shape broadcast to the positions.
         """
         axes: list[tuple[int, Any, Shape]] = []
         for axis in (a for a in range(self.first, self.end) if a not in self.axes):
@@ -150,7 +149,7 @@ class Layout:
 
 
 def layout_of(call: Call, data: Shape, indices: Shape) -> Layout:
-    """Return the layout of a call with valid shapes. The arrays in `call` are not used."""
+    """Return the layout of a call with valid shapes, without using the arrays in `call`."""
     roles = Axes.of(call, len(data), indices)
     slices, ones = [data[axis] for axis in roles.slices], (1,) * len(data)
     sizes, window = indices[: len(roles.positions)], call.window_shape
@@ -234,7 +233,7 @@ def coordinates_of(call: Call, library: Library, layout: Layout) -> Coordinates:
 def _starts(
     call: Call, library: Library, layout: Layout, modes: Sequence[str], sizes: Shape
 ) -> Coordinates:
-    """Check the starts of windows on axes in mode raise, and return starts near all axes."""
+    """Check window starts on axes in mode raise, and return equivalent starts near all axes."""
     window = call.window_shape
     raising = [mode == "raise" for mode in modes]
     resolved = Coordinates(columns=[])
@@ -258,8 +257,8 @@ def _resolved(
 ) -> Coordinates:
     """Convert index values to coordinates on axes of the given sizes.
 
-    Coordinates of flagged positions are meaningless. If `raising` is given, only the axes for which
-    it is true are checked.
+    Coordinates of flagged positions are meaningless. If `raising` is given, only axes with a true
+    entry in `raising` are checked.
     """
     mode, indices, tuples = call.mode, call.indices, call.kind.tuples
     given = [indices[..., entry] for entry in range(len(sizes))] if tuples else [indices]
@@ -295,7 +294,7 @@ def _resolved(
         count = sum(int(library.count(flag)) for flag in flags)
         at = (*where, entry) if tuples else where
         if call.window_shape:
-            size += call.window_shape[entry] - 1  # from number of starts to axis size
+            size += call.window_shape[entry] - 1  # the size of the axis
         facts = (at, int(given[entry][where]), layout.axes[entry], size, lowest)
         total = prod(shape) * len(flags)
         return arguments.out_of_bounds(call, (*facts, count, total))
@@ -334,7 +333,7 @@ def rows_of(call: Call, library: Library, data: Shape, indices: Shape) -> tuple[
 
 
 def gather(call: Call, library: Library, data: Shape, indices: Shape, fill: Any) -> Any:
-    """Return the result of a gather. The shapes `data` and `indices` must be valid."""
+    """Return the result of a gather, given valid shapes of data and indices."""
     layout, numbers, outside = rows_of(call, library, data, indices)
     if any(_equals(size, 0) for size in (layout.count, *layout.result)):
         return library.full(layout.result, fill)  # `take` cannot select rows of an empty array
@@ -347,12 +346,12 @@ def gather(call: Call, library: Library, data: Shape, indices: Shape, fill: Any)
 
 
 def scatter(call: Call, library: Any, data: Shape, indices: Shape) -> Any:
-    """Return the result of a scatter. The shapes `data` and `indices` must be valid.
+    """Return the result of a scatter, given valid shapes of data and indices.
 
-    The library must also implement `reductions.Steps`, with a method `scatter` that updates rows.
+    The library must also be a `reductions.Steps` with a method `scatter` that updates rows.
     """
     layout, numbers, outside = rows_of(call, library, data, indices)
-    if outside is not None:  # the library drops updates of the nonexistent row `count`
+    if outside is not None:  # the library drops updates of row `count`, which does not exist
         numbers = library.where(outside, layout.count, numbers)
     old = library.reshape(call.data, (layout.count, layout.width))
     updates = library.reshape(call.updates, (prod(layout.positions), layout.width))
@@ -362,7 +361,7 @@ def scatter(call: Call, library: Any, data: Shape, indices: Shape) -> Any:
 
 
 def _equals(size: Any, number: int) -> bool:
-    return isinstance(size, int) and size == number  # unknown sizes are never equal
+    return isinstance(size, int) and size == number  # an unknown size is never equal to a number
 
 
 def equal(values: Any, others: Any) -> Any:
@@ -375,14 +374,14 @@ def products_of_others(xp: Any, factors: Any, rows: Any) -> Any:
 
     The factors 2, 3, 5 and 7 in rows 0, 1, 0 and 0 give 5 * 7, 1, 2 * 7 and 2 * 5. Factors are
     sorted by row, so each result is the product of the preceding factors times the product of the
-    following factors. Without division, factors may be 0 and the result is differentiable. `xp` is
-    torch or `jax.numpy`.
+    following factors. Because no division is needed, factors may be 0 and the result is
+    differentiable. The module `xp` is torch or `jax.numpy`.
     """
     order = xp.argsort(rows, stable=True)
     factors, rows = factors[order], rows[order]
 
     def shifted(values: Any, rows: Any, by: int) -> Any:
-        """Shift values by `by` positions. Values from another row are replaced with 1."""
+        """Shift values by `by` positions, replacing values that come from another row with 1."""
         moved = xp.concatenate([xp.ones_like(values[:by]), values[:-by]])
         same = xp.concatenate([rows[:by] != rows[:by], rows[by:] == rows[:-by]])
         return xp.where(same[:, None], moved, 1)

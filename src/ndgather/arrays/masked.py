@@ -1,4 +1,4 @@
-"""NumPy masked arrays. The same call runs on the values and on the mask.
+"""NumPy masked arrays: the values and the mask are gathered or scattered in the same way.
 
 A masked element has an unknown value, so a reduction with a masked operand gives a masked element.
 A scatter does not change elements under a hard mask of data. The mask of the result replaces the
@@ -75,7 +75,7 @@ def _at_indices(call: Call, array: Any) -> Any:
 
 
 def _mask(call: Call) -> Any:
-    """Return the mask of the result. A call in place updates the mask of data."""
+    """Return the mask of the result, updating the mask of data if the call is in place."""
     nothing, updates = np.ma.nomask, np.ma.getmask(call.updates)
     mask = np.ma.getmask(call.data)
     fills = call.fills and not call.scatters

@@ -1,7 +1,7 @@
 """Calls on NumPy arrays that the core cannot run in a single step.
 
-Examples are calls on arrays of objects and scatters in several steps. For ``reduction="mean"`` with
-few updates, only rows that receive an update are copied, reduced and written back::
+Object arrays and scatters in several steps require this module. For ``reduction="mean"`` with few
+updates, only rows that receive an update are copied, reduced and written back::
 
     rows      2 0 2    the row of each update
     touched   0 2      the distinct rows
@@ -19,7 +19,7 @@ from ndgather.array_call import Array, Call, Kind, replace
 from ndgather.arrays import lowering
 from ndgather.arrays.lowering import Layout
 
-_SPARSE = 8  # rows are copied if a scatter updates fewer than 1 in 8 elements
+_SPARSE = 8  # copy rows if a scatter updates fewer than 1 in 8 elements
 
 
 class _NumPy(lowering.Library):
@@ -29,7 +29,7 @@ class _NumPy(lowering.Library):
 
 
 def run(call: Call) -> Array:
-    """Run a call on plain NumPy arrays. Return `out` if it is given, otherwise a new array."""
+    """Return the result of a call on plain NumPy arrays, written to `out` if it is given."""
     indices = arguments.integer_indices(call)
     call = replace(call, indices=indices.copy())  # `out` or a thread may overwrite indices
     if call.scatters:
@@ -105,7 +105,7 @@ def _updates(call: Call) -> tuple[Layout, Array, Array]:
 
 
 def _replace(call: Call, result: Array) -> None:
-    """Replace elements of the result. If indices are duplicate, the last update wins."""
+    """Replace elements of the result, applying the last update at duplicate indices."""
     layout, rows, updates = _updates(call)
     if rows.size:
         view, key = _addressed(layout, result, rows)

@@ -1,4 +1,4 @@
-"""Arrays that follow the array API standard. Gathers use ``take``, and scatters run in the core.
+"""Arrays of the array API standard, with gathers that use ``take`` and scatters in the core.
 
 Arrays on a GPU, such as CuPy arrays, are passed to the torch adapter if torch supports the GPU.
 """
@@ -87,8 +87,8 @@ class StandardLibrary(lowering.Library):
     def where(self, condition: Any, true: Any, false: Any) -> Any:
         """Select elements of `true` or `false` by a condition.
 
-        For ndonnx, this method selects with ``take``, because onnxruntime computes ``where`` as a
-        sum of both sides. The sum converts -0.0 to 0.0 and rounds uint64 to float64.
+        For ndonnx, this method uses ``take``, because onnxruntime implements ``where`` as a sum of
+        both sides, which converts -0.0 to 0.0 and rounds uint64 to float64.
         """
         xp = self.xp
         if xp.__name__ != "ndonnx":

@@ -38,7 +38,7 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...
 
 
 def _plain(call: Call, **names: str) -> dict[str, Any]:
-    """Return the given fields as plain NumPy arrays. `names` are their names in error messages."""
+    """Return array fields as plain NumPy arrays, called by the values of `names` in errors."""
     values = ((field, name, getattr(call, field)) for field, name in names.items())
     return {
         field: arguments.plain_array(call.caller, name, value)

@@ -2,7 +2,7 @@
 
 The call checks its arguments, including the values of indices in memory, but computes nothing. Each
 block of data is computed at most once, and only if an index selects part of the block. Lazy indices
-are supported if data is in memory or stored. Their values are checked when the result is computed.
+are supported if data is in memory or stored, and are checked when the result is computed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def run(call: Call) -> DaskArray:
         data = _in_memory_or_stored(call)
     indices = _checked(caller, call.indices_name, call.indices)
     if not isinstance(indices, DaskArray):
-        # The graph has views of the indices, so make a copy that the caller cannot change.
+        # The graph contains views of the indices, so copy indices in case the caller changes them.
         indices = arguments.integer_indices(call).copy()
     elif indices.dtype.kind not in ("iuf" if indices.size == 0 else "iu"):
         raise arguments.index_dtype(caller, indices.dtype, call.indices_name, "dask")
@@ -147,10 +147,7 @@ def _scatter(call: Call) -> DaskArray:
 
 
 def _check_but_values(call: Call) -> tuple[int, ...]:
-    """Check everything except index values. Return the shape of the selected slices.
-
-    A call on arrays of size 1 checks the dtypes and options.
-    """
+    """Check all arguments except index values, and return the shape of the selected slices."""
     data, indices = call.data, call.indices
     small: dict[str, Any] = {"data": np.zeros((1,) * data.ndim, data.dtype)}
     if call.kind.windows:

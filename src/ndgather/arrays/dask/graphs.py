@@ -1,4 +1,4 @@
-"""Task graphs of gathers and scatters. A single task reads each block of data."""
+"""Task graphs of gathers and scatters, where a single task reads each block of data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Readers: TypeAlias = dict[Coordinates, list[tuple[Region, points.Sources, points
 
 
 def gather(call: Call, layout: BlockLayout, fill: Array) -> DaskArray:
-    """Return a lazy gather from a dask array. Indices must be in memory and are checked now."""
+    """Return a lazy gather from a dask array, after checking the indices, which are in memory."""
     layout = layout.with_positions(_auto_positions(layout, fill.dtype))
     readers = _readers(call, layout)
     token = tokenize(call.data.name, call.indices, layout, fill)
@@ -84,7 +84,7 @@ def gather(call: Call, layout: BlockLayout, fill: Array) -> DaskArray:
 
 
 def scatter(call: Call, layout: BlockLayout) -> DaskArray:
-    """Return a lazy scatter to a dask array. Indices must be in memory."""
+    """Return a lazy scatter to a dask array, with indices in memory."""
     layout = layout.with_positions(_positions_of_updates(call, layout))
     readers = _readers(call, layout)
     if isinstance(call.updates, DaskArray):
@@ -128,8 +128,8 @@ def gather_by_lazy_indices(
 ) -> DaskArray:
     """Return a gather by lazy indices from data in memory or in a store.
 
-    The graph has a gather task for each block of indices. In `layout`, data is a single chunk.
-    Separate tasks check the indices. If the indices are small (see `_AT_ONCE`), gather tasks wait
+    The graph has a gather task for each block of indices, and separate tasks check the indices. In
+    `layout`, data is a single chunk. If the indices are small (see `_AT_ONCE`), gather tasks wait
     until all indices have been checked. Otherwise, a gather task waits only for the checks of its
     own row of blocks and of earlier rows.
     """
@@ -220,7 +220,7 @@ def _gather_block(
     if error is not None:
         raise error
     indices = points.plain(call.caller, call.indices_name, block, shape)
-    inside: Any = (*box, ...)  # with the ellipsis, a 0-d result is an array
+    inside: Any = (*box, ...)  # the ellipsis makes 0-d results arrays
     part = data[inside] if isinstance(data, np.ndarray) else data
     return slow_path.run(replace(call, data=part, indices=indices))
 

@@ -39,7 +39,7 @@ class Region:
 
     @property
     def box(self) -> tuple[slice, ...]:
-        """The slice of the region along each axis of positions."""
+        """The slices that select this region from an array of positions."""
         return tuple(
             slice(start, start + size) for start, size in zip(self.start, self.shape, strict=True)
         )
@@ -49,7 +49,7 @@ class Region:
 class BlockLayout:
     """The axes and chunks of a call."""
 
-    call: Call  # without its arrays, and always a gather
+    call: Call  # a call without arrays; a scatter is replaced by a gather
     axes: Axes
     data_chunks: Chunks
     position_chunks: Chunks
@@ -86,7 +86,7 @@ class BlockLayout:
         return self.axes.in_dense(region.shape, self.call.window_shape, sizes)
 
     def with_positions(self, chunks: Iterable[Sequence[int]]) -> BlockLayout:
-        """Return the layout with positions in `chunks`. Aligned axes are chunked like data."""
+        """Return the layout with positions in `chunks`, but with aligned axes chunked like data."""
         cut = [tuple(sizes) for sizes in chunks]
         for axis in self.axes.aligned:
             cut[axis] = _cut_to(self.data_chunks[axis], sum(cut[axis]))
@@ -111,7 +111,7 @@ class BlockLayout:
 
 
 def layout_of(call: Call, data_chunks: Chunks) -> BlockLayout:
-    """Return the layout of a call with valid shapes. Only aligned axes of positions are chunked."""
+    """Return the layout of a call with valid shapes, chunking positions only on aligned axes."""
     tuples, shape = int(call.kind.tuples), call.indices.shape
     bare = call.as_gather(data=None, indices=None, updates=None)
     layout = BlockLayout(
@@ -136,13 +136,13 @@ def _pick(lines: Iterable[Sequence[int]], at: Coordinates) -> tuple[int, ...]:
     return tuple(line[number] for line, number in zip(lines, at, strict=True))
 
 
-Sources: TypeAlias = "list[PointsOfChunk]"  # windows have one entry for each copied box
+Sources: TypeAlias = "list[PointsOfChunk]"  # for windows, one entry for each copied box
 # For each entry of `Sources`, the positions of its points in the region and the key of its box.
 Targets: TypeAlias = list[tuple[NDArray[np.uint32], tuple[Any, ...]]]
 
 
 def check_indices(layout: BlockLayout, shape: Sequence[int], indices: Array) -> None:
-    """Raise an error if an index is out of bounds. The positions have the shape `shape`."""
+    """Raise an error if an index is out of bounds, given the shape of the positions."""
     data = stand_in(tuple(map(sum, layout.read_chunks(shape))), np.dtype(np.uint8))
     call = replace(layout.call, data=data, indices=indices)
     if layout.may_raise:
@@ -152,7 +152,7 @@ def check_indices(layout: BlockLayout, shape: Sequence[int], indices: Array) -> 
 def group_points(
     layout: BlockLayout, region: Region, indices: Array
 ) -> dict[Coordinates, tuple[Sources, Targets]]:
-    """Return the points of a region, grouped by block of data. Filled positions are omitted.
+    """Return the points of a region, grouped by block of data and without filled positions.
 
     A key is the index of a block along the axes that are not copied.
     """
@@ -203,7 +203,7 @@ def plain(
     shape: tuple[int, ...],
     dtype: np.dtype[Any] | None = None,
 ) -> Array:
-    """Return a block as a NumPy array. Raise an error if its shape or dtype is not as declared."""
+    """Return a block as a NumPy array, or raise an error if it has the wrong shape or dtype."""
     if foreign.has_mask(block):
         raise masked(caller, argument)
     array = arguments.plain_array(caller, argument, block)
@@ -244,7 +244,7 @@ def assemble(
     targets: Sequence[Targets],
     values: Sequence[Sequence[Array]],
 ) -> Array:
-    """Assemble a block of the result. Only windows have `starts`, only mode fill has `fill`."""
+    """Return a block of the result, assembled from the values of all blocks of data."""
     axes = layout.axes
     dense = np.empty(shape, dtype)
     if fill is not None:

@@ -28,7 +28,7 @@ from ndgather.messages import reason
 
 
 def sizes_of(tensor: Any) -> list[Any]:
-    """Return the sizes of a tensor of known rank. Unknown sizes are scalar tensors."""
+    """Return the sizes of a tensor of known rank, with scalar tensors for unknown sizes."""
     known = tensor.shape.as_list()
     if None not in known:
         return known  # type: ignore[no-any-return]  # integers
@@ -37,7 +37,7 @@ def sizes_of(tensor: Any) -> list[Any]:
 
 
 class TensorFlowLibrary(reductions.Steps, lowering.Library):
-    """The primitives in TensorFlow. Errors of a graph use the names in `call`."""
+    """The TensorFlow primitives. The errors of a graph use the names in `call`."""
 
     cast, complex, real, imag, maximum = map(
         staticmethod, (tf.cast, tf.complex, tf.math.real, tf.math.imag, tf.maximum)
@@ -113,7 +113,7 @@ class TensorFlowLibrary(reductions.Steps, lowering.Library):
         count = tf.shape(rows, out_type=tf.int64)[0]
 
         def segments(operation: str, values: Any) -> Any:
-            """Combine values by row. An extra row for dropped updates is removed."""
+            """Combine values by row, ignoring the extra row of dropped updates."""
             combine = getattr(tf.math, f"unsorted_segment_{operation}")
             return combine(values, self.numbers, count + 1)[:-1]
 
@@ -218,7 +218,7 @@ def offsets_of(_: Any, offsets: Any) -> Any:
 
 
 def reshape(tensor: Any, shape: tuple[Any, ...]) -> Any:
-    """Reshape a tensor for a published operator. At most one size may be unknown."""
+    """Reshape a tensor for a published operator, with at most one unknown size."""
     return tf.reshape(tensor, [-1 if size is None else size for size in shape])
 
 
@@ -242,7 +242,7 @@ def _tensor(caller: str, name: str, value: Any) -> Any:
 
 
 def _indices(call: Call) -> Any:
-    """Return the indices as an integer tensor. The length of index tuples must be known."""
+    """Return indices as an integer tensor, in which the length of index tuples is known."""
     name, value = call.indices_name, call.indices
     if not isinstance(value, _DENSE):
         return tf.convert_to_tensor(arguments.integer_indices(call))
