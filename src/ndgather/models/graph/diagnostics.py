@@ -451,7 +451,7 @@ class RuntimeNote(NamedTuple):
     """The behavior of runtimes for calls that meet the condition of a rule.
 
     If `kinds` or `runtimes` is empty, the note applies to all kinds or runtimes. If `operators` is
-    not empty, the note applies only to these operators. `source` is the URL of the evidence.
+    not empty, the note applies only to the listed operators. `source` is the URL of the evidence.
     """
 
     rule: str

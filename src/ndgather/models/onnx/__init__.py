@@ -49,7 +49,7 @@ __all__ = [
     "search",
 ]
 
-# These names are imported on first use, because the evaluator of onnx needs 20 MB of memory.
+# Public names that are imported on first use, because the evaluator of onnx needs 20 MB of memory
 _LATER = {
     name: module
     for module, names in {

@@ -143,7 +143,7 @@ class Evaluator(ReferenceEvaluator):
             return super()._load_impl(node, *types, **options)
         except (NotImplementedError, RuntimeContextError) as error:
             if isinstance(error, RuntimeContextError) and not types:
-                raise  # In this case, the evaluator calls `_load_impl` again with input types.
+                raise  # The evaluator handles the error by calling `_load_impl` with input types.
             why = f"the reference evaluator does not support {one_line(node.op_type)}"
             if row_domain(node.domain) != DEFAULT_DOMAIN:
                 why = f"{why} of {one_line(node.domain)}"

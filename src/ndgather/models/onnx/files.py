@@ -513,7 +513,7 @@ def make_external(tensor: TensorProto, location: str, offset: int, length: int) 
 
 # Large models. onnx supports models of at most 2 GiB.
 
-LARGE = 1 << 20  # Type inference ignores the values of tensors with at least this many bytes.
+LARGE = 1 << 20  # the tensor size, in bytes, from which type inference ignores the values
 _VALUES = frozenset(
     {"raw_data", "float_data", "int32_data", "int64_data", "uint64_data", "double_data"}
     | {"string_data"}
@@ -526,7 +526,7 @@ def raw_bytes(tensor: TensorProto) -> int:
 
 def inferable(model: ModelProto) -> ModelProto:
     """Return `model`, or a copy without its large tensors if it is too large for onnx."""
-    with suppress(EncodeError):  # protobuf raises this error for a model of more than 2 GiB.
+    with suppress(EncodeError):  # protobuf raises EncodeError for a model of more than 2 GiB.
         if model.ByteSize() <= LARGEST_MODEL:
             return model
     copy = without_values(model, lambda tensor: raw_bytes(tensor) >= LARGE)
@@ -577,7 +577,7 @@ def _mapped(path: Path) -> tuple[ModelProto | None, bool]:
             has_external = _merge(proto, mapped, 0, status.st_size, path.name)
         except MemoryError:
             raise
-        except Exception:  # The caller then parses the whole file, which raises a clear error.
+        except Exception:  # If mapping fails, the caller parses the file and raises a clear error.
             return None, False
     if not proto.HasField("graph"):
         return None, False

@@ -129,7 +129,10 @@ def check_functions(model: ModelProto) -> None:
             if key not in functions:
                 continue
             if key not in sizes:
-                sizes[key] = (0, DEEPEST)  # With this depth, a recursive call exceeds the limit.
+                sizes[key] = (
+                    0,
+                    DEEPEST,
+                )  # A recursive call adds 1 to the depth, which is an error.
                 if level < DEEPEST:
                     sizes[key] = size(functions[key].node, level + 1)
             count, depth = count + sizes[key][0], max(depth, sizes[key][1] + 1)
@@ -158,7 +161,7 @@ def _key(item: NodeProto | FunctionProto) -> _Key:
 def without_functions(model: ModelProto) -> ModelProto:
     """Return a copy of `model` with its functions inlined.
 
-    onnx inlines a function only if it imports the same opset as the model. Therefore functions are
+    Because onnx inlines a function only if it imports the same opset as the model, functions are
     changed to import the opset of the model, unless the version of an operator would change.
     """
     if not model.functions:
@@ -201,8 +204,8 @@ def infer(model: Source, *, sizes: Mapping[str, int] | None = None) -> ModelProt
     """Infer the types of all values of a model.
 
     `ndgather.operator(...).infer` handles gather and scatter nodes, and `onnx.shape_inference`
-    handles all other nodes. Both functions are called repeatedly until no new types are found.
-    Inference fills in unknown dtypes and sizes, but keeps declared types and named sizes.
+    handles all other nodes. Inference is repeated until no new types are found. Unknown dtypes and
+    sizes are filled in, but declared types and named sizes do not change.
 
     Parameters
     ----------
@@ -266,8 +269,8 @@ def infer_mapped(model: Source, *, sizes: Mapping[str, int] | None = None) -> Mo
 class InferredNode:
     """A gather or scatter node with its inferred types or the error that inference raised.
 
-    `inference` and `refusal` are both None if an attribute refers to a function parameter. Both
-    attributes are set if the inferred types contradict the declared types.
+    `inference` and `refusal` are both None if an attribute refers to a function parameter, and both
+    set if the inferred types contradict the declared types.
     """
 
     op_node: OpNode
@@ -378,8 +381,8 @@ def _inferred_by_onnx(
 ) -> tuple[ModelProto, bool]:
     """Return a copy of `model` with the types from onnx, and whether strict inference succeeded.
 
-    onnx reads out of bounds if an attribute like `batch_dims` is invalid. Therefore invalid nodes
-    are temporarily moved to a domain that onnx skips.
+    Invalid nodes are temporarily moved to a domain that onnx skips, because onnx reads out of
+    bounds if an attribute like `batch_dims` is invalid.
     """
     hidden = [item.node for item in op_nodes if _infer_node(item).refusal]
     if strict and not hidden:

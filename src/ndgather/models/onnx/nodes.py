@@ -576,7 +576,7 @@ def check_acyclic(scope: Scope) -> None:
         raise named_by(refusal, node) from error
 
 
-# NumPy can read the raw bytes of these common index types without the slower `onnx` helper.
+# Common index types, whose raw bytes NumPy can read without the slower `onnx` helper
 _NATIVE: dict[int, np.dtype[Any]] = {
     TensorProto.INT64: np.dtype("<i8"),
     TensorProto.INT32: np.dtype("<i4"),
@@ -586,7 +586,7 @@ _NATIVE: dict[int, np.dtype[Any]] = {
 def tensor_array(tensor: TensorProto, name: str, folder: FilePath | None = None) -> Array:
     dtype = _NATIVE.get(tensor.data_type)
     if dtype is not None and tensor.data_location != TensorProto.EXTERNAL:
-        with suppress(ValueError):  # If this fails, `onnx.numpy_helper` raises a clear error.
+        with suppress(ValueError):  # If NumPy fails, `onnx.numpy_helper` raises a clear error.
             return np.frombuffer(tensor.raw_data, dtype).reshape(tensor.dims)
     with messages.foreign_errors(FileError, f"constant {name!r}: cannot be read"):
         return np.asarray(numpy_helper.to_array(tensor, str(folder or "")))

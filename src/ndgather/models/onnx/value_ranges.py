@@ -52,7 +52,7 @@ RULES: dict[str, Rule] = {
 }
 # Ranges that follow from the condition of a Where also hold for inputs of elementwise operators.
 _ELEMENTWISE = frozenset({"Abs", "Add", "Cast", "Max", "Min", "Mul", "Neg", "Sub"})
-# The results of these operators contain only elements of the first input.
+# Operators whose results contain only elements of the first input
 SAME_VALUES = frozenset(
     {"Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape", "Slice"}
     | {"Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
@@ -80,8 +80,8 @@ _32_BITS = Interval(1 - 2**31, 2**31 - 1)
 def may_be_negative(scope: Scope, name: str, *, in_bounds: bool = False) -> bool:
     """Return whether a value may have a negative element, based on the nodes that compute it.
 
-    If `in_bounds`, all indices are assumed to be in bounds. Computations with indices then do not
-    overflow, and indices are non-negative after a Where node has normalized them.
+    If `in_bounds`, all indices are assumed to be in bounds, so that computations with indices do
+    not overflow and indices are non-negative after normalization by a Where node.
     """
     return _Search(in_bounds=in_bounds).find(scope, name).lowest < 0
 

@@ -456,7 +456,7 @@ def _may_be(declared: tuple[int | None, ...], known: TensorType) -> bool:
         return True
     more = len(declared) - len(known.first)
     fits = more == 0 if known.dims is not None else more >= 0
-    if not declared:  # A port without sizes may also have an unknown rank.
+    if not declared:  # A port without sizes is a scalar or has an unknown rank.
         return fits or known.numbers is None
     return fits and all(
         size is None or not isinstance(other, int) or size == other

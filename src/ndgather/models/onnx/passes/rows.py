@@ -12,8 +12,8 @@ strides (3, 1), so the index tuple (1, 2) selects row 1 * 3 + 2 * 1 = 5:
            1 | 3 | 4 | 5 |       +---+---+---+---+---+---+
              +---+---+---+
 
-New nodes compute the row numbers from the indices. The rows are then gathered by Gather, by
-GatherND with index tuples of length 1, or by Slice and Concat if the row numbers are constants.
+New nodes compute the row numbers from the indices. The rows are gathered by Gather, by GatherND
+with index tuples of length 1, or by Slice and Concat if the row numbers are constants.
 """
 
 from __future__ import annotations
@@ -125,8 +125,7 @@ class Rows:
     def _choose_type(self, sizes: Sequence[Size] | None = None) -> None:
         """Choose the dtype in which row numbers are computed, preferably the index dtype.
 
-        If `sizes` is given, the row numbers are positions along axes with these sizes. Otherwise,
-        row numbers may be as large as the number of elements of data.
+        Row numbers do not exceed `sizes` if given, or the number of elements of data otherwise.
         """
         dtype, allowed = self.call.types[Role.INDICES].dtype, self.limits.index_types
         # If checks are added, each term of a row number may be as large as the size of data.
@@ -176,7 +175,7 @@ class Rows:
             name = new.compute("Where", new.compute("Less", name, zero), behind, name)
         elif is_negative:
             # Max(-Max(index, -1), 0) is 1 for a negative index and 0 for any other index.
-            # This factor times the size is added to the index, so -2 becomes 3 for size 5.
+            # The index increases by the product of this factor and the size: -2 becomes -2 + 1 * 5.
             below = new.compute("Max", name, new.constant(-1, "below", dtype))
             negated = new.compute("Mul", below, new.constant(-1, "below", dtype))
             turns = new.compute("Mul", new.compute("Max", negated, zero), size)
@@ -295,7 +294,7 @@ class Rows:
     def _operator_of_rows(
         self, kinds: Iterable[Kind], rows: str, rank: int, flat: str
     ) -> Kind | None:
-        """Return the first of `kinds` that the target supports for these rows, or None."""
+        """Return the first of `kinds` that the target supports for `rows`, or None."""
         # Targets distinguish only dynamic and fixed sizes, so 1 represents any fixed size.
         is_open = any(size.open for size in (*self.data, *self.indices))
         scope, dim, self._why = self.new.scope, None if is_open else 1, ""
@@ -550,8 +549,8 @@ class Rows:
         1. If positions are constant, each pass updates a row at most once. For the rows 1, 0 and 1,
            the first pass applies updates 0 and 1, and the second pass applies update 2.
         2. If there are few updates, each update gathers, combines and replaces a single row.
-        3. Otherwise, the updates are multiplied by a matrix whose element (i, k) is 1 if update k
-           addresses row i.
+        3. If there are many updates, the updates are multiplied by a matrix whose element (i, k) is
+           1 if update k addresses row i.
         """
         call, new, word = self.call, self.new, self.meaning.reduction.value
         dtype = call.types[Role.DATA].dtype or ""

@@ -109,7 +109,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The operators that a runtime or an opset supports, and the source of this information.
+    """The operators that a runtime or an opset supports, with the source of the information.
 
     `operators` is None if all operators are supported. `opset` is None unless the target is an
     ONNX opset.
@@ -182,7 +182,7 @@ def target_names() -> tuple[str, ...]:
 
 
 def load_target(value: str | Path) -> Target:
-    """Return the target in a ``.toml`` file, or the built-in target of this name."""
+    """Return the target in a ``.toml`` file, or the built-in target with the name `value`."""
     text = str(value)
     if not text.endswith(".toml"):
         return _packaged_target(text)

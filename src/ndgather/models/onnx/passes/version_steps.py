@@ -125,7 +125,7 @@ def _check_attributes(node: NodeProto, schema: OpSchema) -> None:
 
 
 def _change_version(node: Rewrite, opset: int) -> None:
-    """Convert a node to `opset` one version at a time. Added nodes are converted as well."""
+    """Convert a node, including the nodes that its conversion adds, one version at a time."""
     before, after = list[NodeProto](), list[NodeProto]()
     while True:
         name, version = node.node.op_type, node.schema.since_version
@@ -383,7 +383,7 @@ def _inlined(call: Rewrite, opset: int) -> list[NodeProto]:
     if any(True for item in nodes for _ in subgraphs(item)):
         return []
     if any(item.op_type == call.node.op_type for item in nodes):
-        return []  # The function body does not support these types and attributes.
+        return []  # The function body does not support the types or attributes of the node.
     computed = (name for item in nodes for name in item.output)
     kept = ("", *call.node.output)
     names = {name: call.new_name(name) for name in computed if name not in kept}
