@@ -129,10 +129,7 @@ def check_functions(model: ModelProto) -> None:
             if key not in functions:
                 continue
             if key not in sizes:
-                sizes[key] = (
-                    0,
-                    DEEPEST,
-                )  # A recursive call adds 1 to the depth, which is an error.
+                sizes[key] = (0, DEEPEST)  # DEEPEST makes a recursive call exceed the limit.
                 if level < DEEPEST:
                     sizes[key] = size(functions[key].node, level + 1)
             count, depth = count + sizes[key][0], max(depth, sizes[key][1] + 1)
