@@ -232,7 +232,7 @@ def test_attribute_types_are_checked_regardless_of_cached_inference(axes):
     for axis in axes:
         model = pick_model([2, 7], [3], op_type="Gather", axis=axis)
         if isinstance(axis, float):
-            with pytest.raises(DTypeError, match=r"axis = 1.0 is of another type"):
+            with pytest.raises(DTypeError, match=r"axis = 1.0 has the wrong type"):
                 onnx_models.infer(model)
         else:
             assert shapes(onnx_models.infer(model).graph)["out"] == (2, 3)

@@ -97,7 +97,7 @@ def test_ports_may_declare_less_but_not_another_rank(findings, output, what):
     [
         ({"batch_dims": 4}, "attributes", "batch_dims = 4 is out of range"),
         ({"batch_dims": -1}, "attributes", "batch_dims = -1 is out of range"),
-        ({"batch_dims": "one"}, "types", "batch_dims = 'one' is of another type"),
+        ({"batch_dims": "one"}, "types", "batch_dims = 'one' has the wrong type"),
         ({"axis": 1}, "attributes", "axis is not an attribute of this version"),
         ({"version": "opset4"}, "attributes", "opset = 4 has no openvino GatherND"),
         ({"version": "extension"}, "attributes", "version = 'extension' is not an operation set"),

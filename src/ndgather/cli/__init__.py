@@ -134,7 +134,7 @@ def _status(name: str, options: argparse.Namespace) -> int:
         text = f"error: {one_line(str(error))}"
     except BrokenPipeError:
         raise
-    except OSError as error:  # such as a missing working directory
+    except OSError as error:  # for example, a missing working directory
         _drop_output()
         text = f"error: {messages.reason(error)}"
     except KeyboardInterrupt:

@@ -32,7 +32,7 @@ METHODS = ("nearest", "pad", "backfill", "linear")
 
 
 class _Methods(argparse.Action):
-    """Collect a method for each coordinate, and for all others under an empty name."""
+    """Collect methods by coordinate, with an empty name for all other coordinates."""
 
     def __call__(self, _parser: Any, namespace: Any, values: Any, _option: Any = None) -> None:
         name, _, method = values.rpartition("=")

@@ -158,7 +158,7 @@ def _attribute(row: OperatorVersion, attribute: Attribute, value: object) -> Att
     if attribute.type is AttributeType.INT and _is_integer(value):
         return int(value)  # type: ignore[call-overload, no-any-return]  # it is integral
     raise DTypeError(
-        f"{row}: {name} = {shown_value(value)} is of another type (allowed: {attribute.type.value})"
+        f"{row}: {name} = {shown_value(value)} has the wrong type (allowed: {attribute.type.value})"
     )
 
 

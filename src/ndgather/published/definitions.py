@@ -42,8 +42,8 @@ def _equal_rank(call: CallShapes, first: Role, second: Role) -> None:
     shapes = [call.shown(call.axes[role]) for role in (first, second)]
     if not call.axes[first].is_as_long_as(call.axes[second]):
         raise ShapeError(
-            f"{call.caller}: {call.name(second)}.shape = {shown(shapes[1])} has another rank than "
-            f"{call.name(first)}.shape = {shown(shapes[0])} (allowed: equal ranks)"
+            f"{call.caller}: {call.name(second)}.shape = {shown(shapes[1])} has a different rank "
+            f"than {call.name(first)}.shape = {shown(shapes[0])} (allowed: equal ranks)"
         )
 
 
@@ -272,7 +272,7 @@ def _compute_gather_tree(row: OperatorVersion, arrays: Arrays, _: Attributes) ->
             place = tuple(int(x) for x in np.argwhere(bad)[0])
             position, value = (time, place[0], int(beam[place])), int(above[place])
             raise IndexOutOfBoundsError(
-                f"{row}: parent_ids{subscript(position)} = {value} is no beam "
+                f"{row}: parent_ids{subscript(position)} = {value} is not a beam "
                 f"(allowed: 0..{width - 1})",
                 position=position,
                 value=value,
@@ -312,13 +312,13 @@ def _infer_block_quantized(call: CallShapes) -> Axes:
     valid = block >= _LEAST_BLOCK and block & (block - 1) == 0
     if not valid and not (block == 0 and (is_float or dtype is None)):
         raise AttributeValueError(
-            f"{call.caller}: block_size = {block} is not possible (allowed: powers of 2, at least "
+            f"{call.caller}: block_size = {block} is not supported (allowed: powers of 2, at least "
             f"{_LEAST_BLOCK}{'; or 0' if is_float else ''})"
         )
     widths = {"uint8": (2, 4, 8), "int4": (4,), "uint4": (4,)}.get(dtype or "", (2, 4, 8))
     if not is_float and bits not in widths:
         raise AttributeValueError(
-            f"{call.caller}: bits = {bits} is not possible for {dtype} (allowed: "
+            f"{call.caller}: bits = {bits} is not supported for {dtype} (allowed: "
             f"{', '.join(map(str, widths))})"
         )
     if is_float and points is not None:
@@ -337,7 +337,7 @@ def _infer_block_quantized(call: CallShapes) -> Axes:
     if dtype == "uint8" and (gathered != 0 or quantized != last or last == 0):
         raise AttributeValueError(
             f"{call.caller}: gather_axis = {gathered} and quantize_axis = {quantized} are not "
-            f"possible for data of uint8 {shown(call.shown(data))} (allowed: 0 and the last axis, "
+            f"supported for data of uint8 {shown(call.shown(data))} (allowed: 0 and the last axis, "
             "of two axes or more)"
         )
     sizes: list[Size] = list(data.sizes)

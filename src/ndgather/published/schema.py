@@ -44,7 +44,7 @@ ELEMENTS = frozenset({Role.DATA, Role.UPDATES, Role.SCALES, Role.ZERO_POINTS})
 
 
 class Outside(StrEnum):
-    """The effect of an out-of-bounds index; if it is undefined, this package raises an error."""
+    """The effect of an out-of-bounds index; this package raises an error if it is undefined."""
 
     RAISE = "raise"
     ZEROS = "zeros"
@@ -56,7 +56,7 @@ _EQUAL = "the first `batch_dims` sizes of `indices` and `data` must be equal"
 
 
 class BatchRule(StrEnum):
-    """The rule for batch axes, which the operator pages quote."""
+    """The rule for batch axes, as quoted on the operator pages."""
 
     NONE = "none"
     EQUAL = f"{_EQUAL}; nothing is broadcast"
@@ -64,7 +64,7 @@ class BatchRule(StrEnum):
 
 
 class OffAxisRule(StrEnum):
-    """The allowed sizes of indices along other axes, which the operator pages quote."""
+    """The allowed sizes of indices along non-indexed axes, as quoted on the operator pages."""
 
     FREE = "none"
     AT_MOST = "at most those of `data`, except along `axis`; nothing is broadcast"
@@ -73,7 +73,7 @@ class OffAxisRule(StrEnum):
 
 
 class Duplicates(StrEnum):
-    """The rule for duplicate indices in scatters, which the operator pages quote."""
+    """The rule for duplicate indices in scatters, as quoted on the operator pages."""
 
     NOT_APPLICABLE = "none"
     FORBIDDEN = "not allowed"
@@ -240,7 +240,7 @@ class OperatorVersion:
     duplicates: Duplicates = Duplicates.NOT_APPLICABLE
     one_element_updates: bool = False  # whether an update of a single element may have any rank
     definition: Definition | None = None
-    notes: tuple[str, ...] = ()  # unclear points of the text, and how this package resolves them
+    notes: tuple[str, ...] = ()  # unclear points in the specification, and how they are resolved
     errata: tuple[Erratum, ...] = ()
 
     def __str__(self) -> str:

@@ -44,5 +44,5 @@ def is_module(name: str) -> bool:
     """Return whether a module called `name` can be imported."""
     try:
         return find_spec(name) is not None
-    except (ImportError, ValueError):  # raised if its package is missing
+    except (ImportError, ValueError):  # raised if the parent package is missing
         return False

@@ -141,7 +141,7 @@ class RuntimeProcess(_Child):
         self.version, self.failed = "", None
         try:
             kind, what = self.ask((source, options))
-        except BaseException as error:  # for example, raised by a signal handler
+        except BaseException as error:  # signal handlers may raise errors
             self.__exit__(error)
             raise
         if kind == "version":

@@ -110,7 +110,7 @@ def _nodes_in(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[NodeProto
 
 
 class Scatter(OpRun):
-    """The operator Scatter of opsets 9 and 10, which the evaluator does not have."""
+    """The operator Scatter of opsets 9 and 10, which the evaluator does not implement."""
 
     op_domain = ""
 

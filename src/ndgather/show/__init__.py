@@ -1,4 +1,4 @@
-"""Draw gather and scatter calls, with the elements that indices address.
+"""Draw gather and scatter calls, showing which elements the indices address.
 
 Each function has the same arguments as the function of the same name in `ndgather` and returns a
 `Picture`, which notebooks display, ``print`` writes as text, and ``save`` writes as an SVG file. If

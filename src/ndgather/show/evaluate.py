@@ -45,7 +45,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Evaluation:
-    """A call that was converted to NumPy arrays, and its result or its error.
+    """A call with its arguments converted to NumPy arrays, and its result or error.
 
     If `readable` is false, data is a stand-in with the shape and dtype of a stored or lazy array.
     `dense_shape` is None if the shapes are invalid.
@@ -60,7 +60,7 @@ class Evaluation:
 
 
 def evaluate(call: Call, error: NdgatherError | None = None) -> Evaluation:
-    """Run a call, or only check it if data is large or stored. If `error` is given, do neither."""
+    """Run a call, or only check it if data is large or stored, unless `error` is given."""
     data, readable, grid = _data(call)
     updates = _without_labels(call.updates)
     indices = arguments.native_indices(replace(call, indices=_without_labels(call.indices)))
@@ -179,7 +179,7 @@ class DrawnEntries:
         return next(entry for entry in self.entries if entry.position == position)
 
     def source(self, entry: Entry, place: Position) -> Position | None:
-        """Return the position in data for an element of the dense array, or None."""
+        """Return the data position for an element of the dense array, or None if out of bounds."""
         if entry.start is None:
             return None
         slices = [place[axis] for axis in self.axes.dense_slices]

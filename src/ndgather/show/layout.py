@@ -27,7 +27,7 @@ THEMES = {
     "light": dict(zip(_NAMES, _LIGHT, strict=True)),
     "dark": dict(zip(_NAMES, _DARK, strict=True)),
 }
-ENTRY = "entry"  # represents the color of the entry instead of a theme color
+ENTRY = "entry"  # a placeholder for the color of the entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -171,7 +171,7 @@ def _data_planes(
         for size, axis in zip(shape[depth:], range(depth - len(shape), 0), strict=True):
             wanted = dict.fromkeys(at for spans in here for at in spans[axis])
             most, limit = _LIMITS[axis]
-            if wanted and not (readable and count == 1):  # omit others, except the ends
+            if wanted and not (readable and count == 1):  # omit coordinates between wanted ones
                 limit = min(limit, len({0, size - 1, *wanted}))
             inner.append(chosen(size, most if size <= most else limit, wanted))
         planes.append(_DrawnPlane(head, tuple(inner)))
@@ -398,7 +398,7 @@ _MOST_REPEATS = 4
 
 
 def letter(number: int) -> str:
-    """Return the letter of an entry: a to z, then aa, ab, ..."""
+    """Return the letters that identify an entry: a to z, then aa, ab, ..."""
     first, last = divmod(number, 26)
     return (letter(first - 1) if first else "") + chr(ord("a") + last)
 
@@ -497,7 +497,7 @@ _LONGEST, _SHORT = 10, 8  # numbers longer than 8 characters are rounded to four
 
 
 def written(value: Any) -> str:
-    """Write an element of an array in a few characters."""
+    """Return an array element as a short text."""
     dtype = getattr(value, "dtype", None)
     kind = getattr(dtype, "kind", "O")
     if value is np.ma.masked or kind in "mM":
@@ -511,7 +511,7 @@ def written(value: Any) -> str:
         sign = "" if imaginary.startswith("-") else "+"
         return _cut(f"{_short_number(value.real, 4)}{sign}{imaginary}j", _LONGEST + 4)
     if kind == "V" and value.dtype.names is None:
-        with suppress(TypeError, ValueError):  # such as float8 types of ml_dtypes
+        with suppress(TypeError, ValueError):  # for example, the float8 types of ml_dtypes
             return _short_number(np.float64(value))
     plain = value.item() if kind in "UST" and isinstance(value, np.generic) else value
     return _cut(one_line(shown_value(plain)))

@@ -124,7 +124,7 @@ class _GatherJob:
     copies: Sequence[ChunkCopy]
     dense: Array  # the result, whose first `rank` axes are the axes of the positions
     rank: int
-    positions: list[Array]  # contains an array for each copy after `send` was called
+    positions: list[Array]  # filled by `send`, with an array for each copy
     is_read: bool = True
 
     def use(self, values: Array) -> None:
@@ -195,7 +195,7 @@ def scatter(call: Call, writer: Writer) -> Any:
 
 
 def _checked_scatter(call: Call, writer: Writer) -> tuple[StoredPlan, Array]:
-    """Return the plan and updates of a scatter, after moving the axes of positions first."""
+    """Return the plan and updates of a scatter, with the axes of positions moved first."""
     if not writer.writeable:
         raise messages.out_read_only(call.caller)
     if loss := getattr(writer, "loss", ""):
@@ -231,7 +231,7 @@ class ChunkUpdate:
     axes: Axes
     points: Points
     runs: Runs
-    updates: Array  # its leading axes are the axes of the positions
+    updates: Array  # the leading axes correspond to the positions of points
     reduction: str
     use_init_val: bool
 

@@ -183,7 +183,7 @@ class Grid:
 
     @cached_property
     def _cut(self) -> tuple[int, ...] | None:
-        """The index of the shorter chunk along each axis (-1 if none), or None if irregular."""
+        """The index of the truncated chunk along each axis (-1 if none), or None if irregular."""
         if not self.is_regular:
             return None
         return tuple(
@@ -224,7 +224,7 @@ class Reader(Protocol):
 
     @property
     def grid(self) -> Grid:
-        """The grid of the chunks that are read; for sharded arrays, of the inner chunks."""
+        """The grid of the chunks that are read, which are the inner chunks of sharded arrays."""
 
     @property
     def chunk_bytes(self) -> int:

@@ -110,7 +110,7 @@ class ChunkCopy:
 
     points: Points
     runs: Runs
-    view: Callable[[Array], Array]  # moves the axes of the points to the front
+    view: Callable[[Array], Array]  # a function that moves the axes of points to the front
     part: tuple[Any, ...]
 
     def apart(self) -> tuple[PointsOfChunk, Array]:
@@ -148,7 +148,7 @@ class StoredPlan:
     that the points index, and all chunks along the axes of their slices.
     """
 
-    call: Call  # its data is a stand-in with the shape and dtype of the stored array
+    call: Call  # a call whose data is a stand-in with the stored shape and dtype
     axes: Axes
     grid: Grid
     points: Points

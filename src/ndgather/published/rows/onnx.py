@@ -1,6 +1,6 @@
 """ONNX: GatherND, GatherElements, Gather, ScatterND, ScatterElements, TensorScatter.
 
-A row contains only the changes of its version. In models, the domain may also be "".
+A row contains only the changes since the previous version. In models, the domain may also be "".
 """
 
 from __future__ import annotations

@@ -290,7 +290,7 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
         self, function: Callable[..., Any], types: Any, arguments: Any, options: Any
     ) -> Any:
         """Apply a NumPy function to the whole array, which is loaded into memory."""
-        del types  # xarray does not convert arrays that have this method to NumPy arrays
+        del types  # xarray does not load arrays that have this method into memory
         return function(*_in_memory(arguments), **_in_memory(options))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
@@ -338,7 +338,7 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
             positions = np.asarray(key)
             stand_in(self.shape[:1], self.dtype)[positions]  # raises as NumPy does
             return run(replace(call, indices=positions))  # type: ignore[no-any-return]  # an array
-        # Apply the key to the coordinates along each axis to find the index tuple of every result.
+        # Apply the key to the coordinates along each axis to find the indices of every result.
         columns = []
         for axis, size in enumerate(self.shape):
             along = np.arange(size).reshape(-1, *[1] * (self.ndim - axis - 1))

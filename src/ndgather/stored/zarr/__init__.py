@@ -81,7 +81,7 @@ class _KnownChunks:
         if decoder is None:
             return None
         value = array.fill_value
-        if value is None:  # only in format 2, where zarr uses zero or NaT
+        if value is None:  # format 2 allows arrays without a fill value
             value = "NaT" if dtype.kind in "mM" else 0
         return cls(read, decoder, size, np.asarray(value, dtype))
 

@@ -107,7 +107,7 @@ class Step:
     """A decoding step that converts bytes to bytes."""
 
     decode: Callable[..., Any]
-    size_of: Callable[[Bytes], int | None] | None  # None if it cannot decode into a given buffer
+    size_of: Callable[[Bytes], int | None] | None  # None if decoding cannot reuse a buffer
     expected_size: int | None
 
 
