@@ -137,7 +137,7 @@ def set_num_threads(count: int) -> None:
 
 @own_errors("get_memory_limit")
 def get_memory_limit() -> int:
-    """Return the limit on freed memory kept for reuse, in bytes; see `set_memory_limit`."""
+    """Return the limit of `set_memory_limit` on freed memory that is kept for reuse, in bytes."""
     return _core.get_memory_limit()
 
 
@@ -146,9 +146,9 @@ def set_memory_limit(limit: int) -> None:
     """Set the maximum amount of freed memory that is kept for reuse.
 
     Page faults in a large new array take as long as the gather that fills the array. When a result
-    of at least 1 MiB is freed, its memory is therefore kept for later results of similar size. The
-    default is the environment variable ``NDGATHER_MEMORY_LIMIT`` or, if it is not set, the smaller
-    of 256 MiB and 1/16 of the machine's memory.
+    of at least 1 MiB is freed, its memory is kept for later results of similar size. The default is
+    the environment variable ``NDGATHER_MEMORY_LIMIT`` or, if it is not set, the smaller of 256 MiB
+    and 1/16 of the machine's memory.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def _usable_processors() -> int:
 
 
 def _quotas(membership: str | os.PathLike[str], root: str | os.PathLike[str]) -> list[int]:
-    """Return the CPU limits of the control groups of this process and their parents, rounded up.
+    """Return the CPU limits of this process's control groups and their parents, rounded up.
 
     Each line of `membership` has the form ``number:controllers:path``, with a path below `root`.
     Version 2 groups store limits in ``cpu.max``, version 1 groups in ``cpu.cfs_quota_us`` and
@@ -249,7 +249,7 @@ def _memory() -> int:
         return _KEPT_AT_MOST * _SHARE_OF_MEMORY
 
 
-# Optional packages listed by `show_versions`.
+# The optional packages that `show_versions` lists.
 _OPTIONAL = (
     *("array-api-strict", "dask", "defusedxml", "h5netcdf", "h5py", "imagecodecs"),
     *("jax", "jaxlib", "ml_dtypes", "mlx", "ndonnx", "obstore", "onnx"),

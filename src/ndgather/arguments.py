@@ -151,7 +151,7 @@ def checked_mode(call: Call) -> Mode | tuple[Mode, ...]:
 def window_mode(caller: str, mode: object, depth: int) -> Mode | tuple[Mode, ...]:
     """Return a single mode for all window axes, or a tuple if the axes have different modes.
 
-    `mode` is a name, a sequence of names, or names separated by commas.
+    The argument `mode` is a name, a sequence of names, or a string of names separated by commas.
     """
     if type(mode) is str and mode in WINDOW_MODES:
         return Mode(mode)
@@ -286,7 +286,7 @@ def check_plain_out(call: Call, shape: Shape) -> None:
     refusal = _core.check_out(call.out, np.broadcast_to(np.zeros((), dtype), shape))
     if refusal.rule != "none":
         raise_error(call, refusal)
-    if call.out.dtype != dtype:  # string dtypes with different missing values
+    if call.out.dtype != dtype:  # string dtypes can differ in the missing value
         raise messages.out_dtype(call.caller, call.out.dtype, dtype)
 
 
@@ -312,7 +312,7 @@ def plain_array(
         why = f"is not an array: {shown_value(error, str)}"
         return messages.not_an_array(caller, argument, value, why)
 
-    with messages.converted_errors(refusal):  # a conversion may raise any exception
+    with messages.converted_errors(refusal):  # the conversion may raise any exception
         array = np.ndarray.view(convert(value), np.ndarray)
     if array.dtype == object and array.ndim == 0 and convert is np.asarray:
         raise messages.not_an_array(caller, argument, value, "is not an array")
@@ -415,7 +415,7 @@ def fill_element(caller: str, value: object, dtype: np.dtype[Any] | Numbers) -> 
 def plain_updates(call: Call, dtype: np.dtype[Any] | Numbers) -> Array:
     """Return the updates of a call as an array of `dtype`, the dtype of data.
 
-    Arrays must already have this dtype, in any byte order, because a conversion could lose
+    Arrays must already have the dtype of data, in any byte order, because a conversion could lose
     information. Numbers and lists are converted if the dtype can represent their values; see
     `dtypes.hold`.
     """
@@ -437,7 +437,7 @@ def held(caller: str, name: str, value: object, dtype: np.dtype[Any] | Numbers) 
         if np.can_cast(values.dtype, dtype, "equiv"):
             return values.astype(dtype, copy=False)
         if values.size == 0 or by_object:
-            return values.astype(dtype)  # an empty list has no dtype of its own
+            return values.astype(dtype)  # empty lists have no dtype
     converted, position = dtypes.hold(values, dtype, same_kind=True)
     if converted is None:
         by_value = dtypes.hold(values, dtype)[1]  # the most informative value

@@ -148,7 +148,7 @@ def hold_one(
     try:
         if isinstance(value, np.ndarray | np.void) and value.ndim == 0:
             if value.dtype == dtype and value.dtype.kind not in "OT":
-                return np.asarray(value)  # bit for bit, including padding
+                return np.asarray(value)  # an exact copy, including padding
             value = np.asarray(value)[()]
         if isinstance(dtype, np.dtype) and dtype.kind in "OSTUV" and not number_kind(dtype):
             return _object_of(value, dtype)
@@ -251,7 +251,7 @@ def _object_of(value: Any, dtype: np.dtype[Any]) -> Array | None:
 
 
 def _number_of(value: Any, dtype: np.dtype[Any] | Numbers) -> Array:
-    """Return an array for an object that NumPy cannot convert, such as 2**70, Decimal or a date."""
+    """Return an array for an object that NumPy does not convert, such as 2**70 or a Decimal."""
     if isinstance(value, date | timedelta):
         if getattr(value, "tzinfo", None) is not None:
             raise ValueError("NumPy has no time zones")
@@ -267,7 +267,7 @@ def _number_of(value: Any, dtype: np.dtype[Any] | Numbers) -> Array:
     differs = number != value and not is_nan
     if differs and kind in "fc" and isinstance(dtype, np.dtype) and dtype.itemsize > array.itemsize:
         with np.errstate(over="ignore"):
-            array = np.asarray(np.longdouble(str(value)))  # keep more digits than a float
+            array = np.asarray(np.longdouble(str(value)))  # more precise than a float
     lost = differs and (kind in "bi" or not np.isfinite(array))
     if lost or array.dtype.kind == "O":
         raise ValueError("a digit is lost, or it has more than 64 bits")
@@ -346,6 +346,6 @@ def _rounded(values: Array, dtype: np.dtype[Any] | Numbers) -> tuple[Array, NDAr
     lost = (np.isnan(values) != np.isnan(wide)) | (np.isinf(values) != np.isinf(wide))
     if saturates:  # 8-bit floats, for example, may saturate instead of overflowing
         lowest, highest = (float(bound) for bound in _bounds(dtype))
-        values = values.astype(np.result_type(values, np.float64))  # the bounds may exceed float16
+        values = values.astype(np.result_type(values, np.float64))  # bounds may not fit in float16
         lost |= np.isfinite(values) & ((values < lowest) | (values > highest))
     return converted, lost

@@ -33,7 +33,7 @@ class NdgatherError(Exception):
     """Base class of all exceptions of this package."""
 
     if not TYPE_CHECKING:  # mypy would lose the parameter types
-        __init__ = Exception.__init__  # lets `tf.function` add text without changing the class
+        __init__ = Exception.__init__  # lets `tf.function` extend messages and keep the class
 
 
 class ShapeError(NdgatherError, ValueError):

@@ -12,9 +12,10 @@ that applies selects the adapter, which is imported only when needed:
 2. the packages and types in ``_ADAPTERS``
 3. `ndgather.arrays.standard` for classes with ``__array_namespace__`` (the array API standard)
 
-Other arguments are converted to NumPy arrays, unless they are lazy, sparse or on another device.
+Arguments without an adapter are converted to NumPy arrays, unless they are lazy, sparse or on
+another device.
 
-To support a class of your own, write::
+To support your own array class, write::
 
     class Tensor:
         __ndgather_adapter__ = "your_package.gathering"  # or an object with run(call)
@@ -111,7 +112,7 @@ def accept(
 TAKEN_UP: dict[type, tuple[str, Callable[..., Any]]] = {}
 
 ROWS = "rows"  # for calls on NumPy arrays that the core cannot run in one step
-_STANDARD = "__array_namespace__"  # attribute of array API classes
+_STANDARD = "__array_namespace__"  # an attribute of array API classes
 
 # Maps the names of types, modules and packages to adapters.
 # If the arguments have several adapters, the first adapter in this table handles the call.

@@ -45,13 +45,13 @@ _STACKS = {
     "tensorflow": ("tf.stack", "np.broadcast_arrays", "tf.convert_to_tensor", "axis=-1"),
     "torch": ("torch.stack", "torch.broadcast_tensors", "torch.as_tensor", "dim=-1"),
 }
-ON_HOST = (1, 3, 11)  # DLPack device types: CPU, and CPU memory pinned for CUDA or ROCm
+ON_HOST = (1, 3, 11)  # DLPack device types for CPU memory, including memory pinned for CUDA or ROCm
 
 
 def check(caller: str, argument: str, value: object, depth: int = 0) -> None:
     """Raise DTypeError if NumPy cannot convert `value` without losing information.
 
-    Table columns are allowed as indices and updates; see `column_values`.
+    Table columns are allowed as indices and updates. See `column_values`.
     """
     kind = type(value)
     if kind in _BASIC and argument in _INDICES:
@@ -85,19 +85,19 @@ def check(caller: str, argument: str, value: object, depth: int = 0) -> None:
 
 
 def is_listed(value: object) -> bool:
-    """Return whether `value` is a list, or an array with at least one axis."""
+    """Return whether `value` is a list or an array with at least one axis."""
     try:
         return isinstance(value, list | tuple) or (is_array(value) and np.ndim(value) > 0)  # type: ignore[arg-type]
     except MemoryError:
         raise
-    except Exception:  # raised by a method of `value`
+    except Exception:  # methods of `value` may raise any exception
         return False
 
 
 def argwhere(name: str, library: str) -> str:
     """Return code that computes the index tuples of a mask."""
     if library == "dask":
-        return f"np.argwhere({name}.compute())"  # da.argwhere has an unknown shape
+        return f"np.argwhere({name}.compute())"  # da.argwhere returns an unknown shape
     if library in ("numpy", "torch", "jax"):
         return f"{_STACKS[library][0].partition('.')[0]}.argwhere({name})"
     if library == "tensorflow":
@@ -157,7 +157,7 @@ def stacked(
         np.broadcast_shapes(*shapes)
         library, beside = library_of(items), library_of([data])
         if library != "dask" and beside not in ("numpy", library):
-            library = "numpy"  # every library accepts NumPy indices
+            library = "numpy"  # all libraries accept NumPy indices
         is_mixed = library != "numpy" and any(library_of([item]) != library for item in items)
     except MemoryError:
         raise
@@ -212,7 +212,7 @@ def whole(name: str, library: str) -> str:
         return f"tf.cast({name}, tf.int64)"
     if library not in _STACKS:
         return f"{library}.astype({name}, {library}.int64)"
-    is_array = library != "numpy" or "(" in name  # a bare name may be a list
+    is_array = library != "numpy" or "(" in name  # a plain name may be a list
     return f"{name}.astype(int)" if is_array else f"np.asarray({name}).astype(int)"
 
 
@@ -309,7 +309,7 @@ def check_storage(caller: str, argument: str, tensor: Any) -> None:
     """Raise ShapeError if a torch tensor's storage was resized below the size of the tensor."""
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
     last = tensor.storage_offset() + sum((size - 1) * stride for size, stride in pairs)
-    tensor.untyped_storage().data_ptr()  # raises if the tensor has no memory
+    tensor.untyped_storage().data_ptr()  # raises an error if there is no memory
     held = tensor.untyped_storage().nbytes()
     if tensor.numel() and (last + 1) * tensor.element_size() > held:
         raise ShapeError(
@@ -340,5 +340,5 @@ def device_of(value: Any) -> int | None:
         return int(value.__dlpack_device__()[0])
     except MemoryError:
         raise
-    except Exception:  # whatever the library raises
+    except Exception:  # the library may raise any exception
         return None

@@ -1,4 +1,4 @@
-"""Error messages that several modules share, and functions that format parts of messages.
+"""Error messages that several modules share and functions that format parts of messages.
 
 Messages have the form ``<function>: <argument>[<where>] = <value> <problem> (<what is allowed>)``.
 Functions that return an exception do not raise it.
@@ -135,7 +135,7 @@ def quoted(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return text from a file unquoted if it is short and printable, otherwise quoted."""
+    """Return text from a file, quoted unless the text is short and printable."""
     return text if text.isprintable() and len(text) <= _LONGEST_QUOTE else quoted(text)
 
 
@@ -149,7 +149,7 @@ def reason(error: BaseException) -> str:
 def shortened(text: str) -> str:
     """Return another library's message on a single, short line, without source locations."""
     text = text.partition("\n\nDebug source:")[0]  # obstore appends Rust debug output
-    if len(text) > _LONGEST_REASON:  # keep the beginning and the end
+    if len(text) > _LONGEST_REASON:  # keep the beginning and the end of long messages
         half = _LONGEST_REASON // 2
         text = f"{text[:half]} ... {text[-half:]}"
     whole = " ".join(text.split())

@@ -22,7 +22,7 @@ _FAR = 2**61  # starts and stops beyond 2**61 are Python integers
 class Ranges:
     """Ranges along an axis of known size, with their offsets in the result."""
 
-    starts: Integers  # starts far beyond the axis are reduced modulo its size
+    starts: Integers  # starts far beyond the axis are reduced modulo the size
     lengths: Integers
     offsets: Integers  # the offset of each range in the result, then the total length
     size: int
@@ -37,7 +37,7 @@ class Ranges:
 
     @property
     def outside(self) -> NDArray[np.bool_]:
-        """A mask of the non-empty ranges that extend past the axis."""
+        """A mask that is true for non-empty ranges that extend past the axis."""
         beyond = self.starts > self.size - self.lengths
         return (self.lengths > 0) & ((self.starts < 0) | beyond)
 

@@ -1,6 +1,6 @@
 """The table of reductions that all adapters share, and multi-step reductions.
 
-A reduction combines an element with an update. The core implements all of them except ``mean``.
+A reduction combines an element with an update. The core implements all reductions except ``mean``.
 
 >>> from ndgather.reductions import ROWS, supported
 >>> ROWS["mul"].start, ROWS["mul"].of_bits  # products start at 1; for bits, "and" is the minimum
@@ -34,17 +34,17 @@ class Row:
 
     kinds: str  # the supported results of `dtypes.number_kind`
     start: Literal[0, 1, "least", "greatest"]  # the identity
-    of_bits: str  # the equivalent for booleans stored as 0 and 1, modulo 2
+    of_bits: str  # the equivalent reduction of 0 and 1, modulo 2
     # How gradients flow: unchanged ("moves"), divided by the number of terms ("counts"), multiplied
     # by the other factors ("others"), or split among the terms equal to the result ("equals").
     derivative: Literal["moves", "counts", "others", "equals"]
-    ufunc: Any = None  # NumPy's function; TensorFlow's has the same name
-    sign: str = ""  # the infix operator in formulas; empty for functions
+    ufunc: Any = None  # the NumPy function, which has the same name in TensorFlow
+    sign: str = ""  # the infix operator in formulas, or "" for functions
     torch: str = ""  # name in `Tensor.scatter_reduce`
     tensorflow: str = ""  # name in `tf.math.unsorted_segment_...`
-    added: int = 0  # the factor of an added update; 0 if updates are not added
+    added: int = 0  # the factor of an added update, or 0 if updates are not added
     takes: Callable[[Any, Any], Any] | None = None  # whether an update replaces an element
-    onnx: tuple[str, int] = ("", 0)  # binary operator; first opset whose scatters support this
+    onnx: tuple[str, int] = ("", 0)  # the operator and the first opset of its scatters
 
 
 # The order is the same as in the core, which does not implement mean.

@@ -22,12 +22,12 @@ _KINDS = {str(kind): kind for kind in Kind}  # a lookup is ten times as fast as 
 
 
 def handle_refusal(kind: str, refusal: _core.Refusal, given: Any) -> Array:
-    """Return the result of a call that the core refused, or raise the error that explains why.
+    """Return the result of a call that the core refused, or raise an error with the reason.
 
     The core passes `given` as `_core.Arguments`, or as a tuple if the arguments do not match the
     signature.
     """
-    if refusal.rule == "signature":  # `facts` has the names of keyword arguments
+    if refusal.rule == "signature":  # `facts` contains the keywords
         hint = partial(arguments.positional_hint, Kind(kind))
         raise misused(kind, SIGNATURES[kind], refusal.facts, given, hint)
     taken = exchange.TAKEN_UP.get(type(given.data))
@@ -107,7 +107,7 @@ def run_plain(call: Call) -> Array:
             for name in ("indices", "updates")
             if (value := getattr(call, name)) is not None and np.may_share_memory(value, call.out)
         }
-        if call.scatters and overlapping:  # otherwise, data overlaps `out` at an offset
+        if call.scatters and overlapping:  # otherwise, `data` overlaps `out` at an offset
             return run_plain(replace(call, **overlapping))
         result = run_plain(replace(call, out=None))
     return deliver(call, result)

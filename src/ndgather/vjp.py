@@ -304,7 +304,7 @@ def scatter_elements(
 ) -> tuple[Array, Array]:
     """Compute the cotangents of `data` and `updates` in `scatter_elements`.
 
-    See `scatter_nd`; here each update is a single element.
+    See `scatter_nd`. In `scatter_elements`, each update is a single element.
 
     Parameters
     ----------

@@ -57,7 +57,7 @@ def near(mode: str, starts: Any, size: Any, wide: int, library: Any = NumPyLibra
     if mode in ("wrap", "reflect"):
         return library.integers(starts, _period(mode, size, library))
     lowest, highest = (-wide, size) if mode in ("fill", "edge") else (0, size - wide)
-    if isinstance(highest, int):  # a size may be a scalar of the library
+    if isinstance(highest, int):  # symbolic sizes are not clipped
         highest = max(highest, 0)
     return library.clip(library.integers(starts, None), lowest, highest)
 
@@ -83,7 +83,7 @@ def reach(mode: str, starts: Starts, size: int, wide: int) -> tuple[Starts, Star
     # A window from 3 to 7 reads 3 4 3 2 1, so its lowest position is 8 - 7 = 1.
     end, period = size - 1, max(2 * size - 2, 1)
     first = np.where(last > end, np.minimum(starts, period - last), starts)
-    first[last >= period] = 0  # these windows reach position 0 again
+    first[last >= period] = 0  # windows that extend past the period include position 0
     turned = ((starts <= end) & (last >= end)) | (last >= period + end)
     # A window from 6 to 9 reads 2 1 0 1, so its highest position is max(8 - 6, 9 - 8) = 2.
     reached = np.where(last < end, last, np.maximum(period - starts, last - period))
@@ -140,7 +140,7 @@ def arrange(call: Call, sizes: Sequence[int], dense: Array) -> None:
         for begin, members in zip(begins, np.split(outside, ends[:-1]), strict=True):
             first, _ = reach(mode, begin[np.newaxis], size, wide)
             taken = positions(mode, begin + np.arange(wide), size)
-            taken -= first.clip(0, max(size - wide, 0))  # positions among the elements read
+            taken -= first.clip(0, max(size - wide, 0))  # now relative to the first position read
             for some in (members[n : n + step] for n in range(0, len(members), step)):
                 where = np.unravel_index(some, lead)
                 dense[where] = dense[where].take(taken, axis=axis + 1)
@@ -156,7 +156,7 @@ def gather_windows(call: Call) -> Array | _core.Refusal:
     """
     if call.mode in ("raise", "clip"):
         return call.run()
-    # Another thread could change the starts between the check and the copy.
+    # Copy the starts, which another thread could change between the check and the gather.
     call = replace(call, indices=call.indices.copy())
     check(call)
     window, lead = call.window_shape, call.indices.shape[:-1]
@@ -164,7 +164,7 @@ def gather_windows(call: Call) -> Array | _core.Refusal:
     starts = np.empty(call.indices.shape, np.int64)
     for axis, (mode, size, wide) in enumerate(zip(call.modes, sizes, window, strict=True)):
         starts[..., axis] = near(mode, call.indices[..., axis], size, wide)
-    whole = replace(call, indices=starts, mode="fill")  # fills out-of-bounds windows
+    whole = replace(call, indices=starts, mode="fill")  # out-of-bounds windows are filled
     flat = starts.reshape(math.prod(lead), len(window))
     if not len(flat) or 0 in window:
         return whole.run()
@@ -213,7 +213,7 @@ def _gather_axis(call: Call, data: Array, axis: int, at: Array) -> Any:
 
 
 def _copy_elements(call: Call, starts: Starts, chosen: Starts, out: Array) -> None:
-    """Copy the chosen windows to `out` element by element, a block of windows at a time."""
+    """Copy the windows in `chosen` to `out` element by element, one block of windows at a time."""
     lead, window = call.indices.shape[:-1], call.window_shape
     step = max(1, _ARRANGED // (8 * len(window) * math.prod(window)))
     by_element = replace(call, kind=Kind.GATHER_ND, mode="fill", negative=False, out=None)
@@ -234,7 +234,7 @@ def view(data: Array, window: tuple[int, ...]) -> Array:
     """Return a view of all windows, with the axes of starts before the axes within a window."""
     depth = len(window)
     if data.dtype.kind == "T":
-        data = data.astype(object)  # NumPy cannot create such views of variable-width strings
+        data = data.astype(object)  # NumPy cannot create strided views of variable-width strings
     starts = (max(size - wide + 1, 0) for size, wide in zip(data.shape, window, strict=False))
     shape = (*starts, *window, *data.shape[depth:])
     strides = (*data.strides[:depth], *data.strides)

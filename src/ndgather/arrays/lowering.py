@@ -23,7 +23,7 @@ from ndgather.array_call import Call, Kind, _core
 from ndgather.axes import Axes
 from ndgather.errors import AttributeValueError
 
-Shape: TypeAlias = Sequence[Any]  # sizes are ints, or scalars of the library in a traced graph
+Shape: TypeAlias = Sequence[Any]  # sizes are ints or, in a traced graph, scalars of the library
 
 
 class Library:
@@ -113,7 +113,7 @@ class Layout:
     end: int
     data: Shape
     shape: Shape  # the shape of the coordinates, which is broadcast to `positions`
-    positions: Shape  # each position selects one row
+    positions: Shape  # the shape of the result's positions
     result: Shape
 
     @property
@@ -168,7 +168,7 @@ def layout_of(call: Call, data: Shape, indices: Shape) -> Layout:
 
 
 def check_shapes(call: Call, data: Shape, indices: Shape) -> None:
-    """Raise an error if shapes do not match. If a size is unknown, only the ranks are checked."""
+    """Raise an error if shapes do not match, checking only ranks if a size is unknown."""
     if all(isinstance(size, int) for size in (*data, *indices)):
         shapes = [SimpleNamespace(shape=tuple(sizes)) for sizes in (data, indices)]
         slow_path.result_shape(replace(call, data=shapes[0], indices=shapes[1]))
@@ -277,7 +277,7 @@ def _resolved(
         if raising and not raising[len(flags)]:
             flags.append(column != column)  # noqa: PLR0124 - false for every integer
         elif mode in ("wrap", "clip"):
-            flags.append(column * 0 == size)  # on an empty axis, every value is out of bounds
+            flags.append(column * 0 == size)  # every index is out of bounds on an empty axis
         else:
             flags.append((column < (-size if negative else 0)) | (column >= size))
         columns.append(library.where(column < 0, column + size, column) if negative else column)
@@ -294,7 +294,7 @@ def _resolved(
         count = sum(int(library.count(flag)) for flag in flags)
         at = (*where, entry) if tuples else where
         if call.window_shape:
-            size += call.window_shape[entry] - 1  # the size of the axis
+            size += call.window_shape[entry] - 1  # restore the size of the axis
         facts = (at, int(given[entry][where]), layout.axes[entry], size, lowest)
         total = prod(shape) * len(flags)
         return arguments.out_of_bounds(call, (*facts, count, total))
@@ -372,9 +372,9 @@ def equal(values: Any, others: Any) -> Any:
 def products_of_others(xp: Any, factors: Any, rows: Any) -> Any:
     """For each factor, return the product of the other factors with the same row number.
 
-    The factors 2, 3, 5 and 7 in rows 0, 1, 0 and 0 give 5 * 7, 1, 2 * 7 and 2 * 5. Factors are
-    sorted by row, so each result is the product of the preceding factors times the product of the
-    following factors. Because no division is needed, factors may be 0 and the result is
+    For the factors 2, 3, 5 and 7 in rows 0, 1, 0 and 0, return 5 * 7, 1, 2 * 7 and 2 * 5. Factors
+    are sorted by row, so each result is the product of the preceding factors times the product of
+    the following factors. Because no division is needed, factors may be 0 and the result is
     differentiable. The module `xp` is torch or `jax.numpy`.
     """
     order = xp.argsort(rows, stable=True)

@@ -1,6 +1,6 @@
 """NumPy masked arrays: the values and the mask are gathered or scattered in the same way.
 
-A masked element has an unknown value, so a reduction with a masked operand gives a masked element.
+A masked element has an unknown value, so the result of a reduction with a masked operand is masked.
 A scatter does not change elements under a hard mask of data. The mask of the result replaces the
 mask of `out`, even if `out` has a hard mask.
 """
@@ -98,7 +98,7 @@ def _mask(call: Call) -> Any:
 
 
 def _set_mask(out: Any, mask: Any) -> None:
-    """Replace the mask of an array, even if it is hard."""
+    """Replace the mask of an array, even if the array has a hard mask."""
     is_hard = out.hardmask
     out.soften_mask()
     out.mask = np.False_ if mask is np.ma.nomask else mask

@@ -31,10 +31,10 @@ class _NumPy(lowering.Library):
 def run(call: Call) -> Array:
     """Return the result of a call on plain NumPy arrays, written to `out` if it is given."""
     indices = arguments.integer_indices(call)
-    call = replace(call, indices=indices.copy())  # `out` or a thread may overwrite indices
+    call = replace(call, indices=indices.copy())  # `out` may overlap indices
     if call.scatters:
         arguments.check_updates(call, call.updates.shape, slow_path.result_shape(call))
-    if not call.scatters or call.out is not None:  # other scatters are checked as they run
+    if not call.scatters or call.out is not None:  # other scatters are checked while they run
         _check_indices(call)
     if not call.scatters:
         return slow_path.deliver(call, _gathered(call))
@@ -66,7 +66,7 @@ def _memory_of(array: Array) -> tuple[Any, ...]:
 def _rows(call: Call) -> tuple[Layout, Array, Array | None]:
     """Return the layout, row numbers and out-of-bounds flags of a call. See `lowering.rows_of`."""
     library = _NumPy(np, call.data)
-    with np.errstate(over="ignore"):  # index values far out of bounds may overflow
+    with np.errstate(over="ignore"):  # indices far out of bounds may overflow
         found = lowering.rows_of(call, library, call.data.shape, call.indices.shape)
     has_axes = found[0].first > 0 or found[0].end < call.data.ndim
     arguments.check_rows_of_strings(call.caller, call.data.dtype, has_axes)
@@ -116,7 +116,7 @@ def _assign(view: Array, key: tuple[Any, ...], values: Array) -> None:
     """Assign values to elements, preserving gaps in records, which NumPy would overwrite."""
     names = view.dtype.names
     if not names or not dtypes.has_gaps(view.dtype):
-        view[key] = values  # NumPy copies values that overlap the view
+        view[key] = values  # NumPy copies `values` if they overlap `view`
         return
     for name in names:
         _assign(view[name], key, values[name])

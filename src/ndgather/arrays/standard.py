@@ -25,7 +25,7 @@ _NAMES = (
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "complex64", "complex128"),
 )
-_ON_GPU = (2, 10)  # DLPack's device types for CUDA and ROCm
+_ON_GPU = (2, 10)  # the DLPack device types for CUDA and ROCm
 
 
 def is_standard(value: Any) -> bool:
@@ -72,7 +72,7 @@ class StandardLibrary(lowering.Library):
             )
         super().__init__(xp, data)
         self.caller = caller
-        with suppress(Exception):  # MLX, ndonnx and CuPy select devices in other ways
+        with suppress(Exception):  # MLX, ndonnx and CuPy select devices differently
             self.options |= {"device": data.device} if named else {}
 
     def asarray(self, values: Any) -> Any:
@@ -85,7 +85,7 @@ class StandardLibrary(lowering.Library):
             return super().full(shape, self.asarray(np.asarray(element)))
 
     def where(self, condition: Any, true: Any, false: Any) -> Any:
-        """Select elements of `true` or `false` by a condition.
+        """Return elements of `true` or `false`, depending on a condition.
 
         For ndonnx, this method uses ``take``, because onnxruntime implements ``where`` as a sum of
         both sides, which converts -0.0 to 0.0 and rounds uint64 to float64.
@@ -128,7 +128,7 @@ class StandardLibrary(lowering.Library):
         raise arguments.index_dtype(self.caller, dtype, name, xp.__name__)
 
     def fill_element(self, value: Any) -> Any:
-        """Return a fill value as a number that the dtype of data can represent."""
+        """Return a fill value as a Python number, or raise an error if it is not representable."""
         dtype, xp = self.data.dtype, self.xp
         name = next((n for n in _NAMES if hasattr(xp, n) and getattr(xp, n) == dtype), "")
         if xp.isdtype(dtype, "bool"):

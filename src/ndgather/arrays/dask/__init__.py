@@ -90,7 +90,7 @@ def _checked(caller: str, name: str, value: Any) -> Any:
 
 
 class _Stored:
-    """A stored array with a NumPy shape and dtype."""
+    """A stored array with its shape and NumPy dtype."""
 
     def __init__(self, array: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.array, self.shape, self.dtype, self.ndim = array, shape, dtype, len(shape)

@@ -128,10 +128,10 @@ def gather_by_lazy_indices(
 ) -> DaskArray:
     """Return a gather by lazy indices from data in memory or in a store.
 
-    The graph has a gather task for each block of indices, and separate tasks check the indices. In
-    `layout`, data is a single chunk. If the indices are small (see `_AT_ONCE`), gather tasks wait
-    until all indices have been checked. Otherwise, a gather task waits only for the checks of its
-    own row of blocks and of earlier rows.
+    The graph has a gather task for each block of indices, and separate tasks check the indices. The
+    layout treats data as a single chunk. If the indices are small (see `_AT_ONCE`), gather tasks
+    wait until all indices have been checked. Otherwise, a gather task waits only for the checks of
+    its own row of blocks and of earlier rows.
     """
     cut = list(call.indices.chunks)
     tuples = int(call.kind.tuples)

@@ -1,4 +1,4 @@
-"""The points that tasks copy between blocks of data and blocks of a result.
+"""The points that tasks copy between blocks of data and blocks of the result.
 
 A position of a call is an index or an index tuple. An axis of data is *indexed* if its coordinates
 are in `indices`, *aligned* if it has the same coordinates as the positions, or *copied* if all of
@@ -47,9 +47,9 @@ class Region:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockLayout:
-    """The axes and chunks of a call."""
+    """The axes of a call and the chunks of its data and positions."""
 
-    call: Call  # a call without arrays; a scatter is replaced by a gather
+    call: Call  # without arrays, and with scatters replaced by gathers
     axes: Axes
     data_chunks: Chunks
     position_chunks: Chunks
@@ -124,7 +124,7 @@ def layout_of(call: Call, data_chunks: Chunks) -> BlockLayout:
 
 
 def _cut_to(chunks: Sequence[int], size: int) -> tuple[int, ...]:
-    """Return the chunks of the first `size` elements of an axis; the last chunk may be shorter."""
+    """Return the chunks of the first `size` elements of an axis, truncating the last chunk."""
     ends = [min(end, size) for end in accumulate(chunks)]
     sizes = [end - start for start, end in zip([0, *ends], ends, strict=False)]
     while len(sizes) > 1 and not sizes[-1] and size < sum(chunks):
@@ -157,7 +157,7 @@ def group_points(
     A key is the index of a block along the axes that are not copied.
     """
     chunks = layout.read_chunks(region.shape)
-    box: tuple[Any, ...] = (*region.box, ...)  # the ellipsis keeps a 0-d result an array
+    box: tuple[Any, ...] = (*region.box, ...)  # the ellipsis makes 0-d results arrays
     call = replace(
         layout.call,
         data=stand_in(tuple(map(sum, chunks)), np.dtype(np.uint8)),

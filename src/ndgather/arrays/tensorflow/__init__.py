@@ -1,8 +1,8 @@
 """Calls on TensorFlow tensors and variables, built from TensorFlow operations.
 
 TensorFlow chooses the device and `GradientTape` records the operations. In ``mode="raise"``, an
-eager call waits once for the device. In a graph (`tf.function`), an out-of-bounds index raises
-`InvalidArgumentError` when the graph runs. XLA and `tf.vectorized_map` drop assertions, so
+eager call synchronizes with the device once. In a graph (`tf.function`), an out-of-bounds index
+raises `InvalidArgumentError` when the graph runs. XLA and `tf.vectorized_map` drop assertions, so
 out-of-bounds indices gather zeros and the updates at out-of-bounds indices are dropped.
 """
 
@@ -98,7 +98,7 @@ class TensorFlowLibrary(reductions.Steps, lowering.Library):
             return tf.gather(data, numbers, axis=1)
         outer, count, width = tf.unstack(tf.shape(data, out_type=tf.int64))
         shape = tf.stack([outer, tf.size(numbers, out_type=tf.int64), width])
-        return tf.cond(  # if data has no rows, every position is filled later
+        return tf.cond(  # without rows in data, every position is filled later
             count == 0,
             lambda: tf.zeros(shape, data.dtype),
             lambda: tf.gather(data, numbers, axis=1),
