@@ -106,9 +106,9 @@ def get_num_threads() -> int:
 def set_num_threads(count: int) -> None:
     """Set the maximum number of threads per call, including the calling thread.
 
-    Results do not depend on this setting, and small calls are never split. The default is
-    the environment variable ``NDGATHER_NUM_THREADS`` or, if it is not set, the number of processors
-    available to the process according to its CPU affinity and control group.
+    Results do not depend on this setting, and small calls are never split. The default is the
+    environment variable ``NDGATHER_NUM_THREADS`` if set, otherwise the number of processors that
+    the CPU affinity and control group make available to the process.
 
     Parameters
     ----------
@@ -147,8 +147,8 @@ def set_memory_limit(limit: int) -> None:
 
     Page faults in a large new array take as long as the gather that fills the array. When a result
     of at least 1 MiB is freed, its memory is kept for later results of similar size. The default is
-    the environment variable ``NDGATHER_MEMORY_LIMIT`` or, if it is not set, the smaller of 256 MiB
-    and 1/16 of the machine's memory.
+    the environment variable ``NDGATHER_MEMORY_LIMIT`` if set, otherwise the smaller of 256 MiB and
+    1/16 of the machine's memory.
 
     Parameters
     ----------

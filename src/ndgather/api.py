@@ -46,7 +46,7 @@ _DEFAULTS = {field.name: field.default for field in fields(Call) if field.defaul
 def call_of(caller: str, /, *arguments: Any, **options: Any) -> Call:
     """Return the `Call` that the public function `caller` builds from these arguments.
 
-    The starts, stops and lengths of `gather_ranges` are omitted.
+    For `gather_ranges`, the call omits the starts, stops and lengths.
     """
     signature = SIGNATURES[caller]
     try:
@@ -636,7 +636,7 @@ def scatter_nd(
 
         out[tuple(indices[p])] = reduce(out[tuple(indices[p])], updates[p])
 
-    For any number of threads, the result is bit-identical to this loop. Updates at duplicate
+    For any number of threads, the result is bit-identical to the loop above. Updates at duplicate
     indices are applied in C order, so the last update wins for reduction ``none``. Integers wrap
     around on overflow. Floats, including bfloat16 and float8, are rounded after every step. For
     booleans, ``add`` is logical OR, ``sub`` is XOR, and ``mul`` is AND. ``min`` and ``max``

@@ -203,7 +203,7 @@ def slices_shape(call: Call) -> tuple[int, ...]:
 
 
 def separate_hint(kind: Kind, data: object, arrays: Mapping[str, object]) -> str:
-    """Return a hint that stacks index arrays passed as separate arguments, or an empty string."""
+    """Return a hint on how to stack index arrays passed as separate arguments, or ""."""
     names = [*arrays]
     last = f", {names.pop()}" if kind.scatters or kind.windows else ""
     given = [arrays[name] for name in names]
@@ -416,7 +416,7 @@ def plain_updates(call: Call, dtype: np.dtype[Any] | Numbers) -> Array:
     """Return the updates of a call as an array of `dtype`, the dtype of data.
 
     Arrays must already have the dtype of data, in any byte order, because a conversion could lose
-    information. Numbers and lists are converted if the dtype can represent their values; see
+    information. Numbers and lists are converted if the dtype can represent their values. See
     `dtypes.hold`.
     """
     caller, name, value = call.caller, call.updates_name, call.updates

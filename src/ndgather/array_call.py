@@ -94,7 +94,7 @@ class Call:
     use_init_val: Any = True
     out: Any = None
     negative: bool = True  # whether negative indices count from the end
-    arithmetic: Any = None  # for dtypes that NumPy lacks: "bfloat16" or a 256x256 table
+    arithmetic: Any = None  # "bfloat16" or a 256x256 table for dtypes that NumPy lacks
     window_shape: tuple[int, ...] = ()  # for windows
     memory: Any = None  # the maximum size of buffers for stored arrays, in bytes
     progress: Any = None  # a function of the completed and total numbers of chunks

@@ -30,7 +30,7 @@ def one_line(text: str) -> str:
 
 
 class NdgatherError(Exception):
-    """Base class of all exceptions of this package."""
+    """The base class of all ndgather exceptions."""
 
     if not TYPE_CHECKING:  # mypy would lose the parameter types
         __init__ = Exception.__init__  # lets `tf.function` extend messages and keep the class

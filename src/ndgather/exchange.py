@@ -1,12 +1,12 @@
 """Register array types of other libraries in the core, and select adapters for calls.
 
 `accept` registers a type that implements the DLPack C exchange API through its attribute
-``__dlpack_c_exchange_api__``. The core then reads the memory of these arrays directly and creates
+``__dlpack_c_exchange_api__``. The core reads the memory of registered arrays directly and creates
 results of the same type. Adapters register their library's types when they are imported and handle
 the calls that the core refuses.
 
-An adapter is a module, or any other object, with a function ``run(call)``. The first of these rules
-that applies selects the adapter, which is imported only when needed:
+An adapter is a module, or any other object, with a function ``run(call)``. The adapter is selected
+by the first applicable rule and imported only when needed:
 
 1. the class attribute ``__ndgather_adapter__``
 2. the packages and types in ``_ADAPTERS``
@@ -61,8 +61,8 @@ def accept(
     """Let the core accept arrays of exactly this type.
 
     The core leaves a call to the adapter if a function below reports active gradients, tracing or
-    lazy negation, or raises an exception. These functions run in every call, so functions
-    implemented in C are preferable. Function results are converted to `bool`.
+    lazy negation, or raises an exception. The functions run in every call, so functions implemented
+    in C are preferable. Function results are converted to `bool`.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def adapter(*arguments: object) -> Adapter | None:
 
 
 def is_of_another_library(value: object, data: object) -> bool:
-    """Return whether two arguments belong to different libraries, at least one a framework.
+    """Return whether two arguments have different libraries, including at least one framework.
 
     Labeled arrays and classes that name an adapter are excluded because their adapters handle
     arrays of other libraries.

@@ -33,7 +33,7 @@ _CONVERTED = ("__array__", "__array_interface__", "__array_struct__", "__len__",
 _OF_ARRAYS = ("shape", "dtype", *_CONVERTED[:3], "__dlpack__")
 _MOST_AXES = 64
 _ELEMENTS = {int, float, complex, bool, str, bytes, type(None)}
-# Methods that convert sparse or lazy arrays at a high cost, with the kind of array.
+# Maps costly conversion methods to the kind of arrays that have each method.
 _COSTLY = {"todense": "sparse", "toarray": "sparse", "to_dense": "sparse", "compute": "lazy"}
 _INDICES = ("indices", "starts")
 _BASIC = {slice, type(None), type(...)}  # the types used in basic indexing

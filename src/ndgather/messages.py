@@ -548,7 +548,7 @@ def extra_missing(package: str, extra: str) -> ExtraMissingError:
 
 
 def reader_missing(place: str, package: str | None) -> ExtraMissingError:
-    """Return the error for a missing package that is needed to read this type of file."""
+    """Return the error for a missing package that is needed to read a file."""
     name = place.lower()
     if name.endswith((".tif", ".tiff")):
         return extra_missing(package or "rasterio", "geotiff")

@@ -97,7 +97,7 @@ def byte_results(
     with np.errstate(all="ignore"):
         if row.takes is None:
             result = bytes_of(row.ufunc(old, update))
-        else:  # NaN wins, and the old element is kept if the update equals it
+        else:  # NaN wins, and an equal update does not replace the element
             a, b = old.astype(np.float64), update.astype(np.float64)
             taken = ~np.isnan(a) & (row.takes(b, a) | np.isnan(b))
             result = np.where(taken, code, code[:, np.newaxis])

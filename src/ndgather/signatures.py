@@ -47,7 +47,7 @@ def misused(
                 f"(allowed: {', '.join(parameters) or 'no arguments'}){hint}"
             )
         if name in known[:positional]:
-            is_last = name in ("updates", "window_shape")  # separate index arrays may precede it
+            is_last = name in ("updates", "window_shape")  # follows the index arrays
             hint = hint_of((*given[:positional], value)) if is_last else ""
             return CallError(
                 f"{caller}: {name} is given by position and by name (allowed: one of them){hint}"

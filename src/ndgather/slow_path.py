@@ -1,4 +1,4 @@
-"""Run calls that the core refuses by converting their arguments, or raise an error.
+"""Convert the arguments of refused calls and run the calls again, or raise an error.
 
 The core accepts NumPy arrays in native byte order, and adapters handle arrays of other libraries.
 This module converts lists, subclasses and other byte orders. The module `ndgather.arrays.rows`

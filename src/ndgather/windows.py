@@ -140,7 +140,7 @@ def arrange(call: Call, sizes: Sequence[int], dense: Array) -> None:
         for begin, members in zip(begins, np.split(outside, ends[:-1]), strict=True):
             first, _ = reach(mode, begin[np.newaxis], size, wide)
             taken = positions(mode, begin + np.arange(wide), size)
-            taken -= first.clip(0, max(size - wide, 0))  # now relative to the first position read
+            taken -= first.clip(0, max(size - wide, 0))  # make positions relative to the first
             for some in (members[n : n + step] for n in range(0, len(members), step)):
                 where = np.unravel_index(some, lead)
                 dense[where] = dense[where].take(taken, axis=axis + 1)
@@ -151,7 +151,7 @@ def gather_windows(call: Call) -> Array | _core.Refusal:
 
     The core only copies windows that are within the bounds of data. If windows extend past the
     bounds, data is first extended to the bounding box of all windows, as ``numpy.pad`` would do. If
-    this box is much larger than the windows that extend past the bounds, these windows are gathered
+    the box is much larger than the windows that extend past the bounds, these windows are gathered
     element by element instead.
     """
     if call.mode in ("raise", "clip"):

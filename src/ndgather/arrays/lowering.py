@@ -136,7 +136,7 @@ class Layout:
     def others(self) -> list[tuple[int, Any, Shape]]:
         """Return each row axis that is not indexed, with the number and shape of its coordinates.
 
-        Coordinates of this shape broadcast to the positions.
+        The shape lets the coordinates broadcast to the positions.
         """
         axes: list[tuple[int, Any, Shape]] = []
         for axis in (a for a in range(self.first, self.end) if a not in self.axes):
@@ -175,7 +175,7 @@ def check_shapes(call: Call, data: Shape, indices: Shape) -> None:
         return
     axis, batch_dims = arguments.integer(call, "axis"), arguments.integer(call, "batch_dims")
     # Sizes of 1 always match, so the core checks only the ranks.
-    # The length of index tuples is kept because it is the number of indexed axes.
+    # Keep the length of index tuples, which is the number of indexed axes.
     data_of_ones, indices_of_ones = (1,) * len(data), (1,) * len(indices)
     if call.kind.tuples:
         indices_of_ones = (*indices_of_ones[:-1], *indices[-1:])

@@ -1,11 +1,7 @@
 """Calls on NumPy arrays that the core cannot run in a single step.
 
 Object arrays and scatters in several steps require this module. For ``reduction="mean"`` with few
-updates, only rows that receive an update are copied, reduced and written back::
-
-    rows      2 0 2    the row of each update
-    touched   0 2      the distinct rows
-    position  1 0 1    the index of each update's row in `touched`
+updates, only rows that receive an update are copied, reduced and written back.
 """
 
 from __future__ import annotations
@@ -59,7 +55,7 @@ def _check_indices(call: Call) -> None:
 
 
 def _memory_of(array: Array) -> tuple[Any, ...]:
-    """Return the address and memory layout of an array, which identify its elements."""
+    """Return the address, shape, strides and dtype of an array."""
     return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
 
 

@@ -39,7 +39,7 @@ class Region:
 
     @property
     def box(self) -> tuple[slice, ...]:
-        """The slices that select this region from an array of positions."""
+        """The slices that select the region from an array of positions."""
         return tuple(
             slice(start, start + size) for start, size in zip(self.start, self.shape, strict=True)
         )
@@ -98,9 +98,9 @@ class BlockLayout:
         return self.call.raises or any(not sum(self.data_chunks[a]) for a in self.axes.indexed)
 
     def read_chunks(self, shape: Sequence[int]) -> Chunks:
-        """Return the chunks of the part of data that is read for positions of this shape.
+        """Return the chunks of the part of data that is read for positions of a given shape.
 
-        Along aligned and copied axes, this part has a single chunk.
+        Aligned and copied axes have a single chunk.
         """
         chunks = list(self.data_chunks)
         for axis in self.axes.aligned:
