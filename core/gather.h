@@ -110,15 +110,15 @@ void move_elements(const Plan& plan, const Size* at, const DenseOffsets& dense, 
   each_place<Gathers>(plan, plan.slice_rank, at, dense, n, [](char* to, const char* from) { std::memcpy(to, from, Width); });
 }
 
-// Moves a run of Half + 1 to 2 * Half bytes as two pieces that overlap in the middle: for 11 bytes, bytes 0 to 7 and 3 to 10.
-template <bool Gathers, int Half>
-void move_halves(const Plan& plan, const Size* at, const DenseOffsets& dense, Size n) noexcept {
-  each_place<Gathers>(plan, plan.slice_rank, at, dense, n, [second = plan.width - Half](char* to, const char* from) {
-    char low[Half], high[Half];
-    std::memcpy(low, from, Half);
-    std::memcpy(high, from + second, Half);
-    std::memcpy(to, low, Half);
-    std::memcpy(to + second, high, Half);
+// Moves a run as its first First bytes and its last Last bytes, which may overlap: for 11 bytes, bytes 0 to 7 and 7 to 10.
+template <bool Gathers, int First, int Last = First>
+void move_pieces(const Plan& plan, const Size* at, const DenseOffsets& dense, Size n) noexcept {
+  each_place<Gathers>(plan, plan.slice_rank, at, dense, n, [second = plan.width - Last](char* to, const char* from) {
+    char low[First], high[Last];
+    std::memcpy(low, from, First);
+    std::memcpy(high, from + second, Last);
+    std::memcpy(to, low, First);
+    std::memcpy(to + second, high, Last);
   });
 }
 
@@ -193,17 +193,19 @@ Store pick_move(const Plan& plan, bool nontemporal) noexcept {
     case 2: return move_elements<Gathers, 2>;
     case 4: return move_elements<Gathers, 4>;
     case 8: return move_elements<Gathers, 8>;
-    case 12: return move_elements<Gathers, 12>;
     case 16: return move_elements<Gathers, 16>;
     case 32: return move_elements<Gathers, 32>;
     case 64: return move_elements<Gathers, 64>;
     default: break;
   }
-  if (plan.width <= 4) return move_halves<Gathers, 2>;
-  if (plan.width <= 8) return move_halves<Gathers, 4>;
-  if (plan.width <= 16) return move_halves<Gathers, 8>;
-  if (plan.width <= 32) return move_halves<Gathers, 16>;
-  if (plan.width <= 64) return move_halves<Gathers, 32>;
+  if (plan.width <= 4) return move_pieces<Gathers, 2>;
+  if (plan.width <= 8) return move_pieces<Gathers, 4>;
+  if (plan.width <= 12) return move_pieces<Gathers, 8, 4>;
+  if (plan.width <= 16) return move_pieces<Gathers, 8>;
+  if (plan.width <= 24) return move_pieces<Gathers, 16, 8>;
+  if (plan.width <= 32) return move_pieces<Gathers, 16>;
+  if (plan.width <= 48) return move_pieces<Gathers, 32, 16>;
+  if (plan.width <= 64) return move_pieces<Gathers, 32>;
   return nontemporal ? move_rows<Gathers, write_row> : move_rows<Gathers, copy_row>;
 }
 
