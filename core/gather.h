@@ -3,6 +3,8 @@
 // Moving an element requires its width, but not its dtype.
 #pragma once
 
+#include <utility>
+
 #include "walk.h"
 
 #if defined(__AVX512F__)
@@ -72,7 +74,25 @@ template <bool Gathers, class Move>
   });
 }
 
-// Writes n adjacent elements; element i is read from at(i). Elements are joined in a register, because one wide store costs
+// Offsets that are a constant step apart.
+template <class Step>
+struct Steps {
+  Step step;
+  Size operator[](Size i) const noexcept { return i * step; }
+};
+
+// Returns offsets i and i + 1. Two narrow offsets are loaded as one number, because the loads limit the speed of a gather.
+template <int Width, class At>
+[[gnu::always_inline]] inline std::pair<Size, Size> two_offsets(const At& at, Size i) noexcept {
+  if constexpr (std::is_same_v<At, const std::uint32_t*> && Width >= 4 && std::endian::native == std::endian::little) {
+    const auto both = load<std::uint64_t>(reinterpret_cast<const char*>(at + i));
+    return {static_cast<Size>(both & UINT32_MAX), static_cast<Size>(both >> 32)};
+  } else {
+    return {static_cast<Size>(at[i]), static_cast<Size>(at[i + 1])};
+  }
+}
+
+// Writes n adjacent elements; element i is read from at[i]. Elements are joined in a register, because one wide store costs
 // less than several narrow ones: four float32 become one store of 16 bytes. `Past` bypasses the caches.
 template <int Width, bool Past, class At>
 [[gnu::always_inline]] inline void join_elements(char* to, const char* from, At at, Size n) noexcept {
@@ -81,7 +101,11 @@ template <int Width, bool Past, class At>
   for (; kTogether > 1 && i + kTogether <= n; i += kTogether) {
     char joined[kTogether * Width];
 #pragma GCC unroll 16
-    for (int e = 0; e < kTogether; ++e) std::memcpy(joined + e * Width, from + at(i + e), Width);
+    for (int e = 0; e < kTogether; e += 2) {
+      const auto [first, second] = two_offsets<Width>(at, i + e);
+      std::memcpy(joined + e * Width, from + first, Width);
+      std::memcpy(joined + (e + 1) * Width, from + second, Width);
+    }
 #if defined(__SSE2__)
     if constexpr (Past) {
       const __m128i whole = _mm_loadu_si128(reinterpret_cast<const __m128i*>(joined));
@@ -92,7 +116,7 @@ template <int Width, bool Past, class At>
     std::memcpy(to + i * Width, joined, sizeof joined);
   }
 #pragma GCC unroll 8
-  for (; i < n; ++i) std::memcpy(to + i * Width, from + at(i), Width);
+  for (; i < n; ++i) std::memcpy(to + i * Width, from + static_cast<Size>(at[i]), Width);
 }
 
 template <bool Gathers, int Width>
@@ -101,7 +125,7 @@ void move_elements(const Plan& plan, const Size* at, const DenseOffsets& dense, 
     const Dim line = plan.slice[plan.slice_rank - 1];
     const auto join_lines = [&](auto step) {
       each_place<true>(plan, plan.slice_rank - 1, at, dense, n, [step, size = line.size](char* to, const char* from) {
-        join_elements<Width, false>(to, from, [step](Size e) { return e * step; }, size);
+        join_elements<Width, false>(to, from, Steps<decltype(step)>{step}, size);
       });
     };
     if (line.indexed == 2 * Width) return join_lines(std::integral_constant<Size, 2 * Width>{});  // such as real parts
@@ -243,11 +267,10 @@ auto with_width(Size width, Visit visit) noexcept {
 template <int Width, class At>
 void copy_elements(const Plan& plan, const At* at, Size dense, Size n, bool past) noexcept {
   char* const to = plan.dense + dense;
-  const auto listed = [at](Size i) { return static_cast<Size>(at[i]); };
   constexpr bool kPast = Width == 4 || Width == 8;
   past &= kPast && reinterpret_cast<std::uintptr_t>(to) % 16 == 0;
-  return past ? join_elements<Width, kPast>(to, plan.indexed, listed, n)
-              : join_elements<Width, false>(to, plan.indexed, listed, n);
+  return past ? join_elements<Width, kPast>(to, plan.indexed, at, n)
+              : join_elements<Width, false>(to, plan.indexed, at, n);
 }
 
 // Gathers adjacent single elements with 32-bit offsets.
