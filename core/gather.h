@@ -269,8 +269,7 @@ void copy_elements(const Plan& plan, const At* at, Size dense, Size n, bool past
   char* const to = plan.dense + dense;
   constexpr bool kPast = Width == 4 || Width == 8;
   past &= kPast && reinterpret_cast<std::uintptr_t>(to) % 16 == 0;
-  return past ? join_elements<Width, kPast>(to, plan.indexed, at, n)
-              : join_elements<Width, false>(to, plan.indexed, at, n);
+  return past ? join_elements<Width, kPast>(to, plan.indexed, at, n) : join_elements<Width, false>(to, plan.indexed, at, n);
 }
 
 // Gathers adjacent single elements with 32-bit offsets.

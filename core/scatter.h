@@ -80,6 +80,7 @@ void store_reduced(const Plan& plan, const Size* at, const DenseOffsets& updates
   }
   const auto rows = [&, first = updates.first, step = updates.step, listed = updates.listed](auto width) {
     for (Size i = 0; i < n; ++i) {
+      if (listed == nullptr) prefetch(from + first + (i + kLimits.parts_ahead) * step);
       reduce_run<R, T>(to + at[i], from + (listed != nullptr ? listed[i] : first + i * step), width);
     }
   };

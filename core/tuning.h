@@ -57,7 +57,7 @@ struct Limits {
   Size range_task_bytes = Size{1} << 18;  // minimum size of a task that copies ranges
   Size range_tasks = 1024;
   Size parts_together = 8;             // parts of slices that are moved at a time
-  Size parts_ahead = 16;               // prefetch distance in the dense array, in slices, if slices are moved by parts
+  Size parts_ahead = 16;               // prefetch distance of short updates and of parts of slices, in slices
   Size rows_ahead = 8;                 // prefetch distance in panels and in their indices, in rows
   Size ranges_ahead = 8;               // prefetch distance of copied ranges
   int shares_of_tasks = 64;            // maximum number of ranges that the tasks of a call are divided into
