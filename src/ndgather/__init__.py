@@ -137,7 +137,7 @@ def set_num_threads(count: int) -> None:
 
 @own_errors("get_memory_limit")
 def get_memory_limit() -> int:
-    """Return the limit of `set_memory_limit` on freed memory that is kept for reuse, in bytes."""
+    """Return the maximum amount of freed memory that is kept for reuse, in bytes."""
     return _core.get_memory_limit()
 
 

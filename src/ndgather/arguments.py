@@ -250,7 +250,6 @@ def sizes(caller: str, argument: str, value: object) -> tuple[int, ...]:
 
 
 def check_updates(call: Call, updates: Shape, slices: Shape) -> None:
-    """Raise ShapeError if the updates and the selected slices have different shapes."""
     if tuple(updates) != tuple(slices):
         raise updates_do_not_fit(call, call.data.shape, call.indices.shape, slices, updates)
 

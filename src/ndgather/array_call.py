@@ -48,12 +48,10 @@ class Kind(StrEnum):
 
     @property
     def gather(self) -> Kind:
-        """The kind of gather that corresponds to this kind of scatter."""
         return _GATHERS.get(self, self)
 
     @property
     def scatter(self) -> Kind:
-        """The kind of scatter that corresponds to this kind of gather."""
         return Kind.SCATTER_ELEMENTS if self.elements else Kind.SCATTER_ND
 
 
@@ -113,12 +111,10 @@ class Call:
 
     @property
     def raises(self) -> bool:
-        """True if any axis has mode ``raise``."""
         return Mode.RAISE in (self.mode, *self.modes)
 
     @property
     def fills(self) -> bool:
-        """True if any axis has mode ``fill``."""
         return Mode.FILL in (self.mode, *self.modes)
 
     def as_gather(self, **changes: Any) -> Call:
@@ -144,7 +140,6 @@ class Call:
         return _core.run(self.arguments())
 
     def arguments(self) -> _core.Arguments:
-        """Return the arguments in the form that the core expects."""
         return _core.Arguments(_arguments(self))
 
     def repeatable(self) -> Callable[..., Array | _core.Refusal]:

@@ -174,9 +174,9 @@ def array_of(value: Any) -> Array:
 
 
 def as_objects(value: Any, array: Array) -> tuple[Array | None, bool]:
-    """Return lists as an object array if `array` changes elements, and whether a change is certain.
+    """Return an object array of the lists `value` if `array` changes elements, otherwise None.
 
-    A change is uncertain if the lists contain objects of other libraries.
+    Also return whether a change is certain. Objects of other libraries make a change uncertain.
     """
     kind = array.dtype.kind
     if not isinstance(value, list | tuple) or array.size == 0 or kind == "O":

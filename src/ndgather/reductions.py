@@ -135,7 +135,6 @@ class Steps:
     wide: Any
 
     def ones(self, updates: Any) -> Any:
-        """Return an integer array of ones with the shape of `updates`."""
         return self.counts(updates, 1)
 
     def quotient(self, totals: Any, counts: Any, where: Any) -> Any:

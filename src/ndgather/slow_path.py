@@ -123,7 +123,7 @@ def deliver(call: Call, result: Array) -> Array:
 
 
 def _as_bytes(call: Call) -> Call:
-    """Return a call on records without gaps as a call on raw bytes."""
+    """Convert a call on records without gaps to a call on raw bytes."""
     names = ("data", "updates", "out", "fill_value")
     arrays: dict[str, Any] = {
         name: with_padding(value)

@@ -1,7 +1,8 @@
 """Calls on NumPy arrays that the core cannot run in a single step.
 
-Object arrays and scatters in several steps require this module. For ``reduction="mean"`` with few
-updates, only rows that receive an update are copied, reduced and written back.
+This module handles object arrays and scatters that consist of several steps. For
+``reduction="mean"`` with few updates, only rows that receive an update are copied, reduced and
+written back.
 """
 
 from __future__ import annotations
@@ -55,7 +56,6 @@ def _check_indices(call: Call) -> None:
 
 
 def _memory_of(array: Array) -> tuple[Any, ...]:
-    """Return the address, shape, strides and dtype of an array."""
     return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
 
 

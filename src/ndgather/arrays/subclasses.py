@@ -38,7 +38,7 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...
 
 
 def _plain(call: Call, **names: str) -> dict[str, Any]:
-    """Return array fields as plain NumPy arrays, called by the values of `names` in errors."""
+    """Convert the array fields named by the keywords to plain NumPy arrays."""
     values = ((field, name, getattr(call, field)) for field, name in names.items())
     return {
         field: arguments.plain_array(call.caller, name, value)

@@ -96,7 +96,7 @@ def scatter(call: Call, layout: BlockLayout) -> DaskArray:
     name = f"{call.kind}-{token}"
     graph: Graph = {}
     for at in product(*(range(len(sizes)) for sizes in layout.data_chunks)):
-        graph[(name, *at)] = (call.data.name, *at)  # blocks with updates are replaced below
+        graph[(name, *at)] = (call.data.name, *at)  # replaced below if the block has updates
     for block, members in readers.items():
         for copied in layout.copied_blocks:
             source, shape = _data_block(layout, block, copied)

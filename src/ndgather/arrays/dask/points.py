@@ -56,7 +56,6 @@ class BlockLayout:
 
     @property
     def regions(self) -> list[Region]:
-        """All regions of positions, in C order."""
         starts = [tuple(accumulate(sizes, initial=0)) for sizes in self.position_chunks]
         return [
             Region(at, _pick(starts, at), _pick(self.position_chunks, at))

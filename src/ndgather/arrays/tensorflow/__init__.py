@@ -120,7 +120,7 @@ class TensorFlowLibrary(reductions.Steps, lowering.Library):
         last = segments("max", tf.range(tf.size(self.numbers, out_type=tf.int64)))
         met = tf.reshape(last >= 0, (-1, 1))
         if reduction == "none":
-            if not updates.shape[0]:  # rows without updates read update 0, so it must exist
+            if not updates.shape[0]:  # rows without updates read update 0, which must exist
                 updates = tf.pad(updates, [[0, 1], [0, 0]])
             return tf.where(met, tf.gather(updates, tf.maximum(last, 0)), rows)
         if row.added:
@@ -242,7 +242,7 @@ def _tensor(caller: str, name: str, value: Any) -> Any:
 
 
 def _indices(call: Call) -> Any:
-    """Return indices as an integer tensor, in which the length of index tuples is known."""
+    """Convert indices to an integer tensor. The length of index tuples must be known."""
     name, value = call.indices_name, call.indices
     if not isinstance(value, _DENSE):
         return tf.convert_to_tensor(arguments.integer_indices(call))
