@@ -41,7 +41,7 @@ class Axes:
     points: tuple[int, ...]
     indexed: tuple[int, ...]
     slices: tuple[int, ...]  # axes that are copied whole
-    positions: tuple[int, ...]  # the axes of the dense array from here on
+    positions: tuple[int, ...]  # the fields from here on are axes of the dense array
     window: tuple[int, ...] = ()  # axes within a window
     dense_slices: tuple[int, ...] = ()
 

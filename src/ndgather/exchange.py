@@ -108,7 +108,7 @@ def accept(
 
 
 # Maps a type of data to a refusal rule and a handler of the refused arguments.
-# If the core refuses a call by the rule, the handler is tried before a `Call` is built.
+# If the rule causes a refusal, the handler is tried before a `Call` is built.
 TAKEN_UP: dict[type, tuple[str, Callable[..., Any]]] = {}
 
 ROWS = "rows"  # for calls on NumPy arrays that the core cannot run in one step
@@ -217,7 +217,7 @@ def adapter(*arguments: object) -> Adapter | None:
 
 
 def is_of_another_library(value: object, data: object) -> bool:
-    """Return whether two arguments have different libraries, including at least one framework.
+    """Return whether `value` and `data` belong to different libraries, including a framework.
 
     Labeled arrays and classes that name an adapter are excluded because their adapters handle
     arrays of other libraries.

@@ -309,7 +309,7 @@ def check_storage(caller: str, argument: str, tensor: Any) -> None:
     """Raise ShapeError if a torch tensor's storage was resized below the size of the tensor."""
     pairs = zip(tensor.shape, tensor.stride(), strict=True)
     last = tensor.storage_offset() + sum((size - 1) * stride for size, stride in pairs)
-    tensor.untyped_storage().data_ptr()  # raises an error if there is no memory
+    tensor.untyped_storage().data_ptr()  # raises an error for tensors without memory
     held = tensor.untyped_storage().nbytes()
     if tensor.numel() and (last + 1) * tensor.element_size() > held:
         raise ShapeError(

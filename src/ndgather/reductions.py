@@ -35,8 +35,8 @@ class Row:
     kinds: str  # the supported results of `dtypes.number_kind`
     start: Literal[0, 1, "least", "greatest"]  # the identity
     of_bits: str  # the equivalent reduction of 0 and 1, modulo 2
-    # How gradients flow: unchanged ("moves"), divided by the number of terms ("counts"), multiplied
-    # by the other factors ("others"), or split among the terms equal to the result ("equals").
+    # How gradients flow: unchanged ("moves"), divided by the number of terms ("counts"),
+    # multiplied by other factors ("others"), or split among terms equal to the result ("equals").
     derivative: Literal["moves", "counts", "others", "equals"]
     ufunc: Any = None  # the NumPy function, which has the same name in TensorFlow
     sign: str = ""  # the infix operator in formulas, or "" for functions

@@ -107,7 +107,7 @@ def run_plain(call: Call) -> Array:
             for name in ("indices", "updates")
             if (value := getattr(call, name)) is not None and np.may_share_memory(value, call.out)
         }
-        if call.scatters and overlapping:  # otherwise, `data` overlaps `out` at an offset
+        if call.scatters and overlapping:  # if only data overlaps, use a new array
             return run_plain(replace(call, **overlapping))
         result = run_plain(replace(call, out=None))
     return deliver(call, result)

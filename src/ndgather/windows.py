@@ -140,7 +140,7 @@ def arrange(call: Call, sizes: Sequence[int], dense: Array) -> None:
         for begin, members in zip(begins, np.split(outside, ends[:-1]), strict=True):
             first, _ = reach(mode, begin[np.newaxis], size, wide)
             taken = positions(mode, begin + np.arange(wide), size)
-            taken -= first.clip(0, max(size - wide, 0))  # make positions relative to the first
+            taken -= first.clip(0, max(size - wide, 0))  # relative to the first position read
             for some in (members[n : n + step] for n in range(0, len(members), step)):
                 where = np.unravel_index(some, lead)
                 dense[where] = dense[where].take(taken, axis=axis + 1)

@@ -49,7 +49,7 @@ class Region:
 class BlockLayout:
     """The axes of a call and the chunks of its data and positions."""
 
-    call: Call  # without arrays, and with scatters replaced by gathers
+    call: Call  # the call as a gather without arrays
     axes: Axes
     data_chunks: Chunks
     position_chunks: Chunks
