@@ -16,8 +16,14 @@ from ndgather.errors import (
 )
 from tests.core.comparing import WRITEABLE_LAYOUTS
 from tests.definitions import reference
-from tests.definitions.calls import assert_same_elements, assert_taken, element_bytes, expected
-from tests.definitions.draws import INDEX_DTYPES, MODES, distinct
+from tests.definitions.calls import (
+    LAYOUTS,
+    assert_same_elements,
+    assert_taken,
+    element_bytes,
+    expected,
+)
+from tests.definitions.draws import INDEX_DTYPES, MODES, distinct, random_generator
 from tests.definitions.strategies import arranged, calls
 
 DATA = np.array([10, 11, 20, 30, 31, 32])
@@ -73,6 +79,24 @@ def test_out_may_have_any_layout(call, draws):
     out = draws.draw(arranged(distinct(wanted.shape, call.data.dtype), WRITEABLE_LAYOUTS))
     before = b"" if out.dtype.hasobject else element_bytes(out)
     assert call.result(out=out) is out
+    assert_taken(out, before, wanted)
+
+
+@pytest.mark.parametrize("axis", range(3))
+@pytest.mark.parametrize("of_out", sorted({*WRITEABLE_LAYOUTS} - {"mixed"}))
+@pytest.mark.parametrize("of_data", sorted({*WRITEABLE_LAYOUTS} - {"mixed"}))
+def test_data_and_out_may_have_different_layouts(of_data, of_out, axis, draws):
+    """What is contiguous in one of both need not be in the other."""
+    rng = random_generator(draws)
+    shape = tuple(rng.integers(2, 5, 3))
+    data = LAYOUTS[of_data](rng.integers(0, 1000, shape))
+    starts = rng.integers(0, shape[axis], 3)
+    stops = rng.integers(starts, shape[axis], endpoint=True)
+    rows = [at for each in zip(starts, stops, strict=True) for at in range(*each)]
+    wanted = data.take(rows, axis)
+    out = LAYOUTS[of_out](np.full(wanted.shape, -1))
+    before = element_bytes(out)
+    gather_ranges(data, starts, stops, axis=axis, out=out)
     assert_taken(out, before, wanted)
 
 
