@@ -262,8 +262,11 @@ def gather_trees(draw):
     count = steps * batches * beams
     parents = draw(st.lists(st.integers(0, beams - 1), min_size=count, max_size=count))
     lengths = draw(st.lists(st.integers(-1, 6), min_size=batches, max_size=batches))
+    parents, time = np.array(parents, int).reshape(shape), np.arange(steps)[:, np.newaxis]
+    unread = (time == 0) | (time >= np.array(lengths, int))  # any number may be there
+    parents[unread] = draw(st.sampled_from([parents[unread], -1, beams]))
     dtype = draw(st.sampled_from(["int32", "float32", "int64"]))
-    arrays = values(draw, shape) % 5, np.array(parents).reshape(shape), np.array(lengths), 3
+    arrays = values(draw, shape) % 5, parents, np.array(lengths), 3
     return tuple(np.array(array, dtype) for array in arrays)
 
 
