@@ -127,7 +127,9 @@ def tensor_scatters(draw):
     axis = draw(st.integers(1, len(shape) - 1))
     size, count = shape[axis], draw(st.integers(0, shape[axis]))
     mode = draw(st.sampled_from(["linear", "circular"]))
-    starts = st.integers(0, size - count) if mode == "linear" else st.integers(-9, 2**40)
+    starts = st.integers(0, size - count)
+    if mode == "circular":
+        starts = st.integers(-9, 2**40) | st.sampled_from([2**63 - 1, 2**63 - 2, -(2**63)])
     first = draw(st.none() | st.lists(starts, min_size=shape[0], max_size=shape[0]))
     dtype = draw(st.sampled_from(["float32", "int8", "bfloat16", "U2", "complex64", "int4"]))
     dtype = getattr(ml_dtypes, dtype, dtype)
@@ -140,6 +142,16 @@ def tensor_scatters(draw):
 def test_tensor_scatter_matches_its_specification(call):
     *arrays, named = call
     same(CACHE, arrays, loops.tensor_scatter(*arrays, **named), **named)
+
+
+@pytest.mark.parametrize("size", range(1, 8))
+def test_circular_starts_may_be_any_int64(size):
+    """A row behind the greatest start must not count from the least one."""
+    ends = np.array([2**63 - 1, 2**63 - size, -(2**63), 1 - 2**63])
+    cache, update = np.zeros((4, size, 1)), np.arange(1.0, 4 * size + 1).reshape(4, size, 1)
+    for count in range(size + 1):
+        call = cache, update[:, :count], ends
+        same(CACHE, call, loops.tensor_scatter(*call, mode="circular"), mode="circular")
 
 
 def test_tensor_scatter_refuses():
