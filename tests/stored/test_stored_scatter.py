@@ -105,6 +105,25 @@ def test_untouched_chunks_are_not_written():
     assert (stored[0, 0], stored[35, 5], stored[1, 1], stored[20, 20]) == (8, 9, 7, 7)
 
 
+@pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
+@pytest.mark.parametrize("layout", [{"zarr_format": 2}, {}, {"shards": (4,)}], ids=str)
+@pytest.mark.parametrize(
+    "dtype",
+    ["f2", "f4", "f8", "c8", "c16", [("x", "f4")], [("n", "i2"), ("z", "c8")]],
+    ids=str,
+)
+def test_chunk_of_zeros_keeps_a_negative_zero(dtype, layout):
+    """By default, zarr does not write a chunk that equals the fill value."""
+    if isinstance(dtype, list) and "shards" in layout:
+        return  # zarr has no shards of records
+    stored = zarr.create_array({}, shape=(6,), chunks=(2,), dtype=dtype, fill_value=0, **layout)
+    wanted = np.zeros(6, dtype)
+    for part in [wanted[name] for name in wanted.dtype.names or ()] or [wanted]:
+        part[1] = np.negative(part[1])
+    ndgather.scatter_nd(stored, [[1]], wanted[1:2], out=stored)
+    assert stored[...].tobytes() == wanted.tobytes()
+
+
 def test_shards_are_replaced_as_a_whole():
     data = np.arange(64.0).reshape(8, 8)
     store = {}
