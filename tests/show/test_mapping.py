@@ -186,6 +186,23 @@ def test_negative_batch_dims_are_normalized():
     assert_sources(call, numbers)
 
 
+@pytest.mark.parametrize("rank", range(1, 5))
+def test_panels_are_the_same_for_negative_batch_dims(rank):
+    """Such a number counts from the rank of indices, which may differ from that of data."""
+    data = np.arange(2**rank).reshape((2,) * rank)
+    for of_indices in range(1, 4):
+        indices = np.zeros((2,) * of_indices, int)
+        for axis, batch in itertools.product(range(rank), range(of_indices)):
+            if batch > axis or batch - of_indices < -rank:
+                continue
+            calls = [
+                Call("gather", Kind.GATHER, data, indices, axis=axis, batch_dims=dims)
+                for dims in (batch, batch - of_indices)
+            ]
+            front, back = (make_scene(evaluate(call)) for call in calls)
+            assert front.panels == back.panels, (axis, batch, of_indices)
+
+
 def test_negative_values_may_be_out_of_bounds():
     call = Call("ours", Kind.GATHER_ND, [10, 11], [[-1], [0]], negative=False)
     scene = make_scene(evaluate(call))
