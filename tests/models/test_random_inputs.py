@@ -1,6 +1,7 @@
 """Random inputs have the declared types and sizes and valid indices."""
 
 import re
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -46,6 +47,15 @@ def test_gathered_indices_are_valid(op_type):
         {{ rows = {op_type} (table, {at})  y = Gather (data, rows) }}""")
     table = onnx_models.random_inputs(twice)["table"]
     assert (table.min(), table.max()) == (0, 2)
+
+
+@pytest.mark.parametrize("sizes", [*permutations((2, 5, 9))], ids=str)
+def test_indices_of_several_nodes_fit_the_shortest_axis(sizes):
+    ends = ", ".join(f"float[50] y{number}" for number in range(3))
+    tables = ", ".join(f"float[{size}] d{number}" for number, size in enumerate(sizes))
+    nodes = "  ".join(f"y{number} = Gather(d{number}, at)" for number in range(3))
+    shared = model(f"g ({tables}, int64[50] at) => ({ends}) {{ {nodes} }}")
+    assert set(onnx_models.random_inputs(shared)["at"]) == {0, 1}
 
 
 def test_the_same_seed_gives_the_same_inputs():

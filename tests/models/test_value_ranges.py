@@ -1,17 +1,22 @@
 """The range analysis: every computed value lies within the range that it infers."""
 
+import math
+import operator
 from functools import cache
+from itertools import combinations_with_replacement, product
 
 import numpy as np
 import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from onnx import helper
 from onnx.parser import parse_model
 from onnx.reference import ReferenceEvaluator
 
+from ndgather.models.onnx import value_ranges
 from ndgather.models.onnx.nodes import graph_scope
-from ndgather.models.onnx.value_ranges import find_value_range
+from ndgather.models.onnx.value_ranges import Interval, find_value_range
 
 INT64 = np.iinfo(np.int64)
 # Nodes that compute y for each case. `DECLARED` declares the inputs.
@@ -183,6 +188,19 @@ VALUES = {
 }
 
 
+# The operators of two inputs, by the plain functions of Python.
+BINARY = {
+    "Add": operator.add,
+    "Div": lambda a, b: int(a / b),
+    "Max": max,
+    "Min": min,
+    "Mod": operator.mod,
+    "Mod fmod": lambda a, b: int(math.fmod(a, b)),
+    "Mul": operator.mul,
+    "Sub": operator.sub,
+}
+
+
 @pytest.mark.parametrize("name", RULES)
 @given(data=st.data())
 def test_every_value_lies_in_its_range(name, data):
@@ -193,6 +211,19 @@ def test_every_value_lies_in_its_range(name, data):
         outputs = evaluator.run(None, inputs)
 
     assert all(lowest <= int(value) <= highest for value in np.ravel(outputs[0]))
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_results_of_all_short_ranges_lie_in_their_range(name):
+    op_type, _, attribute = name.partition(" ")
+    node = helper.make_node(op_type, ["a", "b"], ["y"], **({attribute: 1} if attribute else {}))
+    ranges = [Interval(*ends) for ends in combinations_with_replacement(range(-3, 5), 2)]
+    for first, second in product(ranges, repeat=2):
+        found = value_ranges.RULES[op_type](node, [first, second])
+        for a, b in product(range(first[0], first[1] + 1), range(second[0], second[1] + 1)):
+            if b or op_type not in ("Div", "Mod"):
+                value = BINARY[name](a, b)
+                assert found.lowest <= value <= found.highest, (first, second, a, b)
 
 
 @pytest.mark.parametrize("name", PROVEN)
