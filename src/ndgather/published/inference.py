@@ -60,7 +60,7 @@ def infer(
 
     `types` has an entry for every input, which is None if the input is omitted. If
     `check_empty_axes` is true, raise an error for indices into an axis of size 0. When a call runs,
-    the check of index values raises this error with the position of the index.
+    the check of index values reports such indices instead, because it has their positions.
     """
     values = values or {}
     dtypes = _merged_dtypes(row, types, values)

@@ -123,7 +123,7 @@ Shape: TypeAlias = Rect | Line | Label
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The shapes that belong to an entry, or that show the entry itself if `is_entry` is true."""
+    """The shapes of an entry; `is_entry` is true if they show the entry in indices itself."""
 
     entry: int
     sentence: str

@@ -21,8 +21,8 @@ from ndgather.show.scene import Cell, EntryLabel, Panel, Plane, Scene, make_scen
 class Picture:
     """A picture of a call that shows the source of each element.
 
-    The functions of `ndgather.show` and `Operator.show` return pictures. Notebooks display them,
-    and ``print`` writes them as text.
+    The functions of `ndgather.show` and `Operator.show` return pictures. Notebooks display
+    pictures, and ``print`` writes them as text.
 
     Attributes
     ----------
@@ -156,7 +156,7 @@ def _panel_lines(panel: Panel, entries: Sequence[EntryLabel]) -> Iterator[str]:
         for row, (label, cells) in enumerate(zip(plane.rows, plane.cells, strict=True)):
             letters = (_letters(plane, row, column, entries) for column in range(len(cells)))
             table.append([label, *map(_cell_text, cells, letters)])
-        first = 0 if any(plane.rows) else 1  # without row labels, omit their column
+        first = 0 if any(plane.rows) else 1  # omit an empty column of row labels
         lines = [["…" if text is None else text for text in line[first:]] for line in table]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         for line in lines if any(plane.columns) else lines[1:]:

@@ -124,7 +124,7 @@ class _GatherJob:
     copies: Sequence[ChunkCopy]
     dense: Array  # the result, whose first `rank` axes are the axes of the positions
     rank: int
-    positions: list[Array]  # filled by `send`, with an array for each copy
+    positions: list[Array]  # the positions of each copy, set by `send`
     is_read: bool = True
 
     def use(self, values: Array) -> None:
@@ -150,7 +150,7 @@ class _GatherJob:
 
 
 def values_at(sources: Sequence[PointsOfChunk], values: Array) -> list[Array]:
-    """Return the elements of a chunk at each set of points."""
+    """Return an array of the elements of a chunk for each set of points."""
     return [read_at(source, source.view(values)) for source in sources]
 
 
@@ -195,7 +195,7 @@ def scatter(call: Call, writer: Writer) -> Any:
 
 
 def _checked_scatter(call: Call, writer: Writer) -> tuple[StoredPlan, Array]:
-    """Return the plan and updates of a scatter, with the axes of positions moved first."""
+    """Return the plan and updates of a scatter, with the axes of positions moved to the front."""
     if not writer.writeable:
         raise messages.out_read_only(call.caller)
     if loss := getattr(writer, "loss", ""):
@@ -316,7 +316,7 @@ def move(
 
     With a reduction, the dense array contains updates, which are applied to the chunk in order. The
     coordinates of the points index the leading axes of `chunk`, and their positions index the
-    leading axes of `dense`. The trailing axes of both arrays have the same shape.
+    leading axes of `dense`. The trailing axes of `chunk` and `dense` have equal sizes.
     """
     if chunk.dtype.hasobject or chunk.itemsize == 0:
         _move_references(points, runs, chunk, dense, reduction)

@@ -43,7 +43,7 @@ _LOSSLESS = _KNOWN_FILTERS | {h5py.h5z.FILTER_SZIP}
 # The filter ids of bzip2, Blosc, LZ4, Bitshuffle, Zstandard and Blosc2, which are lossless.
 _LOSSLESS |= {307, 32001, 32004, 32008, 32015, 32026}
 
-_BOX_BYTES = 2**16  # box size in contiguous datasets, a compromise between few and many points
+_BOX_BYTES = 2**16  # box size for contiguous datasets, a compromise between sparse and dense reads
 _VIRTUAL_BOX_BYTES = 2**20
 _BLOCK_WORDS = 2**14  # the cumulative sums of a block fit in the L2 cache
 _PACKING = ("scale_factor", "add_offset", "_FillValue")
@@ -276,7 +276,7 @@ def reader(array: h5py.Dataset) -> DatasetReader:
 
 
 def writer(array: h5py.Dataset) -> DatasetReader:
-    return DatasetReader(array, False)  # missing chunks are allowed, because a scatter creates them
+    return DatasetReader(array, False)  # scatters may create chunks that are missing
 
 
 def as_stored_now(array: h5py.Dataset) -> h5py.Dataset:

@@ -214,7 +214,7 @@ def make_plan(call: Call, grid: Grid) -> StoredPlan:
                 f"{call.caller}: starts.shape = {shown(indices.shape)} gives more windows of a "
                 f"stored array than a call supports (allowed: at most {_MOST_WINDOWS})"
             )
-        # Copy the starts, because another thread or a write to `out` may change them before reuse.
+        # Copy the starts, because another thread or a write to `out` may change them.
         call = replace(call, indices=indices.copy())
         windows.check(call)
         dense_shape = windows.result_shape(call)

@@ -1,6 +1,7 @@
 """ONNX: GatherND, GatherElements, Gather, ScatterND, ScatterElements, TensorScatter.
 
-A row contains only the changes since the previous version. In models, the domain may also be "".
+A row contains only the changes since the previous version. In models, the domain may also be an
+empty string.
 """
 
 from __future__ import annotations

@@ -48,8 +48,7 @@ def cached(
     """Return a stored array that keeps its decoded chunks in memory.
 
     The returned array can replace `array` in any function. Each chunk is read and decoded only
-    once if all chunks fit in the memory budget. Otherwise, the least recently used chunks are
-    evicted.
+    once, unless the memory budget is exceeded and the least recently used chunks are evicted.
 
     Parameters
     ----------
@@ -178,7 +177,7 @@ class CachedArray(np.lib.mixins.NDArrayOperatorsMixin):
         """Drop all cached chunks of this array and reset its counters.
 
         The next call reopens the store and picks up a changed shape, for example after another
-        program has appended to the array. The attribute `array` is then a new object.
+        program has appended to the array. The attribute `array` is then set to a new object.
         """
         self.cache.clear_array(self._chunks)
 
@@ -423,7 +422,7 @@ def _as_stored_now(array: Any) -> Any:
 
 
 def _indexed(array: Any) -> IndexedArray:
-    """Return a reader that indexes `array` with slices, along its `chunks` if it has any."""
+    """Return a reader that indexes `array` with slices and uses its `chunks`, if it has any."""
     shape, dtype = tuple(array.shape), np.dtype(array.dtype)
     chunks: Any = getattr(array, "chunks", None) or box_shape(shape, dtype.itemsize, _BOX_BYTES)
     regular = all(isinstance(length, int) for length in chunks)
@@ -471,7 +470,7 @@ class _BoxJob:
             with_padding(self.result)[...] = with_padding(values)[(*self.part, ...)]
 
     def send(self) -> Any:
-        raise NotImplementedError  # executors never run this kind of job
+        raise NotImplementedError  # executors never run jobs of this class
 
     def receive(self, result: Any) -> None:
         raise NotImplementedError

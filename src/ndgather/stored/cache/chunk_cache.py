@@ -252,7 +252,7 @@ class ChunkCache:
     def abandon(self, chunks: ArrayChunks) -> None:
         """Drop the chunks of a garbage-collected array.
 
-        A finalizer may run while its thread holds the lock, so this method must not wait for it.
+        Finalizers may run while their thread holds the lock, so do not wait for the lock here.
         """
         self._abandoned.append(chunks)
         if self._lock.acquire(blocking=False):
@@ -264,9 +264,9 @@ class ChunkCache:
     def read(self, chunks: ArrayChunks, number: int, chunk: Chunk, buffers: Buffers) -> Array:
         """Return the values of a chunk, reading the chunk if it is not in the cache.
 
-        If several threads need the same chunk, the first thread decodes it and the others wait. An
-        error is raised in all of these threads and is not cached. If the first thread's call is
-        stopped, another thread decodes the chunk.
+        If several threads need the same chunk, the first thread decodes it and the others wait. If
+        decoding fails, the error is raised in all of these threads and is not cached. If the first
+        thread's call is stopped, another thread decodes the chunk.
         """
         is_new = True
         while True:
@@ -375,7 +375,7 @@ class ChunkCache:
         if size > self.memory:
             return False
         while self._bytes + size > self.memory and self._order:
-            # A chunk that has been used since it was pushed is pushed again.
+            # If a chunk was used after it was pushed to the heap, it is pushed again.
             known, turn, oldest = heapq.heappop(self._order)
             if oldest.of.kept.get(oldest.number) is not oldest:
                 continue

@@ -113,7 +113,7 @@ class ZarrReader:
         fills = getattr(getattr(array, "config", None), "read_missing_chunks", True)
         self._all_exist = all_chunks_exist or missing_raises() or not fills
         if self.whole_shards:
-            self._all_exist = False  # missing chunks are allowed, because a scatter creates them
+            self._all_exist = False  # scatters may create chunks that are missing
 
     def __reduce__(self) -> Any:
         return type(self), (self.array, self._all_exist)

@@ -64,7 +64,7 @@ def _zstd_size(stored: Bytes) -> int | None:
         return None
     flags = head[4]
     single = flags >> 5 & 1
-    start = 5 + (not single) + (0, 1, 2, 4)[flags & 3]  # after the optional header fields
+    start = 5 + (not single) + (0, 1, 2, 4)[flags & 3]  # skips optional header fields
     count = (0, 2, 4, 8)[flags >> 6] or single
     if count == 0 or len(head) < start + count:
         return None
@@ -93,7 +93,7 @@ def _gzip_size(stored: Bytes) -> int | None:
     return int.from_bytes(stored[-4:].tobytes(), "little")
 
 
-# Functions that return the decoded size of a chunk. The decoders verify this size.
+# Functions that return the decoded size of a chunk, which the decoders verify.
 _SIZES: dict[str, Callable[[Bytes], int | None]] = {
     "zstd": _zstd_size,
     "blosc": _blosc_size,

@@ -102,10 +102,9 @@ class StoreObjects:
 
 
 def _at_once(read: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-    """Run a coroutine that is expected not to wait, without an event loop.
+    """Read without an event loop, so that several threads can read concurrently.
 
-    Threads can therefore read concurrently. If the coroutine does wait, the read is repeated in
-    zarr's event loop.
+    The store is not expected to wait. If it does wait, the read is repeated in zarr's event loop.
     """
     reply = read()
     try:
