@@ -176,7 +176,8 @@ def array_of(value: Any) -> Array:
 def as_objects(value: Any, array: Array) -> tuple[Array | None, bool]:
     """Return an object array of the lists `value` if `array` changes elements, otherwise None.
 
-    Also return whether a change is certain. Objects of other libraries make a change uncertain.
+    The second result is true if `array` certainly changes elements. Objects of other libraries make
+    a change uncertain.
     """
     kind = array.dtype.kind
     if not isinstance(value, list | tuple) or array.size == 0 or kind == "O":

@@ -5,12 +5,10 @@
 results of the same type. Adapters register their library's types when they are imported and handle
 the calls that the core refuses.
 
-An adapter is a module, or any other object, with a function ``run(call)``. The adapter is selected
-by the first applicable rule and imported only when needed:
-
-1. the class attribute ``__ndgather_adapter__``
-2. the packages and types in ``_ADAPTERS``
-3. `ndgather.arrays.standard` for classes with ``__array_namespace__`` (the array API standard)
+An adapter is a module, or any other object, with a function ``run(call)``. The class attribute
+``__ndgather_adapter__`` selects the adapter. Without the attribute, the adapter is an entry of
+``_ADAPTERS`` or, for classes with ``__array_namespace__`` (the array API standard), the module
+`ndgather.arrays.standard`. Adapters are imported only when needed.
 
 Arguments without an adapter are converted to NumPy arrays, unless they are lazy, sparse or on
 another device.

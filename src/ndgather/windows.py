@@ -93,12 +93,8 @@ def reach(mode: str, starts: Starts, size: int, wide: int) -> tuple[Starts, Star
 def positions(mode: str, at: Any, size: Any, library: Any = NumPyLibrary) -> Any:
     """Map out-of-bounds positions to positions on the axis, as the mode specifies.
 
-    Mode ``fill`` does not change positions. On an axis of size 4, the positions -2 to 6 become::
-
-        at       -2 -1  0  1  2  3  4  5  6
-        wrap      2  3  0  1  2  3  0  1  2
-        edge      0  0  0  1  2  3  3  3  3
-        reflect   2  1  0  1  2  3  2  1  0
+    Mode ``fill`` does not change positions. On an axis of size 4, position 6 becomes 2 in mode
+    ``wrap``, 3 in mode ``edge`` and 0 in mode ``reflect``.
     """
     if isinstance(size, int) and size == 0:
         return at  # there are no windows
@@ -175,8 +171,8 @@ def gather_windows(call: Call) -> Array | _core.Refusal:
     ]
     if all(first >= 0 and end <= size for (first, end), size in zip(covered, sizes, strict=True)):
         return whole.run()
-    # Do not build a box that is much larger than the windows. For two 2x2 windows at opposite
-    # corners of a 1000x1000 image, the box has 10**6 elements and the windows have 8 elements.
+    # Do not build a box that is much larger than the windows.
+    # For two 2x2 windows at opposite corners of a 1000x1000 image, the box has 10**6 elements.
     count = math.prod(end - first for first, end in covered)
     if count > max(_CONTINUED, len(flat)) * math.prod(window):
         outside = np.flatnonzero(((flat < 0) | (flat > np.subtract(sizes, window))).any(axis=1))

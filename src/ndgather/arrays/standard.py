@@ -1,4 +1,4 @@
-"""Arrays of the array API standard, with gathers that use ``take`` and scatters in the core.
+"""Arrays that follow the array API standard. Gathers use ``take``, and scatters run in the core.
 
 Arrays on a GPU, such as CuPy arrays, are passed to the torch adapter if torch supports the GPU.
 """

@@ -29,7 +29,7 @@ Readers: TypeAlias = dict[Coordinates, list[tuple[Region, points.Sources, points
 
 
 def gather(call: Call, layout: BlockLayout, fill: Array) -> DaskArray:
-    """Return a lazy gather from a dask array, after checking the indices, which are in memory."""
+    """Return a lazy gather from a dask array, after checking the indices in memory."""
     layout = layout.with_positions(_auto_positions(layout, fill.dtype))
     readers = _readers(call, layout)
     token = tokenize(call.data.name, call.indices, layout, fill)
