@@ -252,9 +252,9 @@ def test_calls_that_onnx_cannot_express_raise(rng):
         exported([("gather_windows", given, options)])
 
 
-@pytest.mark.parametrize(
-    ("dtype", "value"),
-    [
+def test_fill_values_and_zeros_keep_digits_and_signs():
+    calls = []
+    for dtype, value in (
         (torch.float64, 0.1),
         (torch.float32, 0.1),
         (torch.float32, float("nan")),
@@ -262,12 +262,12 @@ def test_calls_that_onnx_cannot_express_raise(rng):
         (torch.int64, -(2**63)),
         (torch.uint8, 200),
         (torch.float64, None),
-    ],
-)
-def test_fill_values_and_zeros_keep_digits_and_signs(dtype, value):
-    given = (torch.tensor([-0.0, 2.0, 0.0]).to(dtype), torch.tensor([[0], [5], [1], [2]]))
-    options = {"mode": "fill"} | ({} if value is None else {"fill_value": value})
-    _, (result,) = run(exported([("gather_nd", given, options)]), given)
-    expected = ndgather.gather_nd(*given, **options)
-    assert result.dtype == expected.dtype
-    assert result.numpy().tobytes() == expected.numpy().tobytes()
+    ):
+        given = [torch.tensor([-0.0, 2.0, 0.0]).to(dtype), torch.tensor([[0], [5], [1], [2]])]
+        options = {"mode": "fill"} | ({} if value is None else {"fill_value": value})
+        calls.append(("gather_nd", given, options))
+    _, results = run(exported(calls), [each for _, given, _ in calls for each in given])
+    for result, (_, given, options) in zip(results, calls, strict=True):
+        expected = ndgather.gather_nd(*given, **options)
+        assert result.dtype == expected.dtype
+        assert result.numpy().tobytes() == expected.numpy().tobytes()
