@@ -60,13 +60,9 @@ SHARED := -n $(TEST_WORKERS) --dist worksteal
 test: $(VENV)/installed-test
 	$(BIN)/python $(PYTEST) $(SHARED) -m "not slow" $(ELSEWHERE) $(PYTEST_FLAGS)
 
-# Slow tests: child processes, many threads, large arrays, failures of each allocation.
-UNHURRIED := $(addprefix tests/core/,memory threads results/test_large_arrays.py package/test_settings.py package/test_types.py)
-
 quick: $(VENV)/installed-test
-	HYPOTHESIS_PROFILE=quick $(BIN)/python $(PYTEST) $(SHARED) -m "not slow" \
-	  $(addprefix --ignore=,$(UNHURRIED) tests/core/package/test_show_versions.py) \
-	  -k "not most_random_calls" tests/core tests/operators $(PYTEST_FLAGS)
+	HYPOTHESIS_PROFILE=quick $(BIN)/python $(PYTEST) $(SHARED) -m "not slow and not unhurried" \
+	  tests/core tests/operators $(PYTEST_FLAGS)
 
 # The groups that `make lint` installs. `make check` adds the groups of its other steps, so that pip runs once.
 LINT ?= lint

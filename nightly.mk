@@ -123,7 +123,7 @@ dist/built: $(BUILD_FILES) README.md LICENSE $(shell find src -type f -name '*.p
 	touch $@
 
 test-wheels: wheel  ## after a change to packaging: all tests with the wheel, and tests of the core with every installed Python
-	$(PYTHON) -m tools.wheels $(SEED:%=--hypothesis-seed=%) $(addprefix --ignore=,$(UNHURRIED)) $(ELSEWHERE) $(PYTEST_FLAGS)
+	$(PYTHON) -m tools.wheels $(SEED:%=--hypothesis-seed=%) $(ELSEWHERE) $(PYTEST_FLAGS)
 
 release-wheel: build/release/installed  ## part of release-check: consistent versions, reproducible bytes, and checks by other tools
 	$(RELEASE)/cffconvert --validate

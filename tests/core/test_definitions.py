@@ -134,6 +134,7 @@ def test_out_may_overlap_the_inputs(function, data):
     assert_same_elements(out, desired)
 
 
+@pytest.mark.unhurried
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_most_random_calls_copy_elements(function):
     """A strategy that mostly draws errors or empty results would let a wrong copy pass."""

@@ -199,6 +199,7 @@ def test_out_may_be_transposed_data(dtype, reduction):
     np.testing.assert_array_equal(out, wanted)
 
 
+@pytest.mark.unhurried
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_most_random_calls_scatter_and_many_have_duplicates(function):
     """A strategy that mostly draws errors or empty calls would let a wrong store pass."""
