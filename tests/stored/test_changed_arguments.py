@@ -24,7 +24,7 @@ from tests.definitions import reference
 from tests.definitions.calls import assert_same_elements
 
 PACKAGE = str(Path(ndgather.__file__).parent)
-MOST_LINES = 8  # number of lines of a call at which values are changed
+MOST_LINES = max(2, settings().max_examples // 12)  # at which values are changed
 SHAPE = (6, 5)
 OBJECT = np.dtype(object)
 
