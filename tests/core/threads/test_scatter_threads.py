@@ -67,12 +67,10 @@ def arrays_of(name):
     return data, np.unravel_index(flat, shape[:depth]), floats(rng, (count, *shape[depth:]))
 
 
-@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max"])
+@pytest.mark.parametrize("reduction", ["none", "add"])
 @pytest.mark.parametrize("name", TUPLES)
 def test_tuples(name, reduction):
     data, places, updates = arrays_of(name)
-    if reduction == "mul":
-        updates = np.float32(1) + updates / np.float32(1 << 12)
     indices = np.stack(places, -1)
     expected = in_order(data, places, updates, reduction)
     wanted = element_bytes(expected)
@@ -108,7 +106,7 @@ ELEMENTS = {
 }
 
 
-@pytest.mark.parametrize("reduction", ["none", "add", "sub", "min"])
+@pytest.mark.parametrize("reduction", ["none", "add"])
 @pytest.mark.parametrize("name", ELEMENTS)
 def test_elements(name, reduction):
     shape, taken, axis = ELEMENTS[name]
@@ -335,22 +333,21 @@ REPEATS = SKEWS | {
 }
 
 
-@pytest.mark.parametrize("reduction", ["none", "sub"])
 @pytest.mark.parametrize("repeats", REPEATS)
 @pytest.mark.parametrize("name", ROWS)
-def test_updates_with_duplicate_indices(name, repeats, reduction):
-    """The last update wins, or all are applied in order."""
+def test_updates_with_duplicate_indices(name, repeats):
+    """The last update wins."""
     shape, count = ROWS[name]
     depth = 2 if "columns" in name else 1
     rng = np.random.default_rng(14)
     flat = REPEATS[repeats](rng, count, int(np.prod(shape[:depth])))
     places = np.unravel_index(flat, shape[:depth])
     data, updates = floats(rng, shape), floats(rng, (count, *shape[depth:]))
-    expected = in_order(data, places, updates, reduction)
+    expected = in_order(data, places, updates, "none")
     wanted = element_bytes(expected)
     for number in (2, 3, 16):
         with threads(number):
-            result = scatter_nd(data, np.stack(places, -1), updates, reduction=reduction)
+            result = scatter_nd(data, np.stack(places, -1), updates)
         assert element_bytes(result) == wanted, number
 
 
