@@ -162,7 +162,7 @@ class Run:
 
     outputs: tuple[OutputArray, ...]
     seconds: float
-    gather_nodes: int  # the number of nodes that ndgather ran, or compared if a runtime ran them
+    gather_nodes: int  # the number of nodes that ndgather ran or, for other runtimes, compared
     remaining_nodes: int
     runtime: str = "reference"
     differences: tuple[str, ...] = ()  # the nodes whose results do not match the specification

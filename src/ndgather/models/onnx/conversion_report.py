@@ -107,7 +107,7 @@ def nodes_as_text(reports: Sequence[RewrittenNode], target: Target, width: int =
 
 
 def _rows(reports: Sequence[RewrittenNode]) -> list[tuple[str, ...]]:
-    """Return the header and the rows of a table. Nodes with equal reports share a row."""
+    """Return a table with a header, in which nodes with equal reports share a row."""
     rows: list[tuple[str, ...]] = [
         ("node", "was", "became", "added", "bytes", "out of bounds", "why")
     ]

@@ -230,13 +230,13 @@ def _passes(model: ModelProto, target: Target | None, options: _Options) -> Sequ
     """Return the passes of a conversion in the order in which they run.
 
     Gathers and scatters that an older opset does not support are rewritten before all nodes are
-    converted to this opset. Nodes are rewritten for the target afterwards, in the new opset.
+    converted to this opset. Rewriting for the target is the last step.
     """
     versions = opsets(model.opset_import)
     source = versions.get(DEFAULT_DOMAIN, NEWEST_OPSET)
     opset = source if options.opset is None else options.opset
     passes: list[Pass] = []
-    if opset <= source:  # A newer opset may make invalid nodes valid.
+    if opset <= source:  # Invalid nodes may be valid in a newer opset.
         passes.append(check_nodes)
     older = opset_target(opset, model) if opset < source else None
     if older is not None:

@@ -87,7 +87,7 @@ def may_be_negative(scope: Scope, name: str, *, in_bounds: bool = False) -> bool
 
 
 def fits_32_bits(scope: Scope, name: str) -> bool:
-    """Return whether int32 can represent all elements, assuming that dynamic sizes are small."""
+    """Return whether int32 can represent all elements, assuming that it can for dynamic sizes."""
     return _Search(_32_BITS.highest).find(scope, name).is_within(_32_BITS)
 
 

@@ -39,7 +39,7 @@ class Draft:
     `assumed` contains the types of values whose sizes are declared but cannot be inferred.
     `stale` contains declarations that contradict a dynamic size of an input, with the reason.
     `nodes` contains a report on each gather and scatter, with the nodes that replace it.
-    `normalized` contains the outputs of new gathers, whose indices are already normalized.
+    `normalized` contains the outputs of new gathers with normalized indices.
     """
 
     model: ModelProto

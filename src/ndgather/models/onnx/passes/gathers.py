@@ -181,7 +181,7 @@ class RewriteGathers:
         new: Sequence[NodeProto] = (),
         **facts: Any,
     ) -> None:
-        """Report on a node. `became` is empty for a supported node and None for a failure."""
+        """Report on a node. `became` is empty for a supported node and None without a rewrite."""
         node, where = op_node.node, op_node.where
         was = f"{row_domain(node.domain)} {node.op_type}"
         was = str(op_node.operator().row) if is_published(node) else was

@@ -17,8 +17,8 @@ from ndgather.models.onnx.nodes import UNKNOWN, Scope, element_type
 from ndgather.published.schema import TensorType
 
 _LAST = np.iinfo(np.int64).max
-_ALLOWS_ZERO = 14  # the first opset whose Reshape has allowzero
-_FEW = 4096  # the maximum number of elements in a sum of constants
+_ALLOWS_ZERO = 14  # the first opset in which Reshape has the attribute allowzero
+_FEW = 4096  # the maximum number of elements of a constant that is the sum of other constants
 
 
 @dataclass(slots=True, kw_only=True)

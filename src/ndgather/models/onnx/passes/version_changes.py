@@ -387,7 +387,7 @@ def _shifts_all_bits(node: Rewrite) -> bool:
 
 
 def _windows_outside(node: Rewrite) -> bool:
-    """Return whether a window may start after the end of the input, where the versions differ."""
+    """Return whether the two versions may differ because a window starts after the input."""
     sizes = node.get("kernel_shape")
     steps = node.get("strides") or [1] * len(sizes)
     wide = all(step <= size for step, size in zip(steps, sizes, strict=True))
