@@ -123,7 +123,7 @@ def replace_file(*files: tuple[Path, Callable[[Path], object]]) -> None:
                 write_to(part)
                 with part.open("rb+") as file:
                     os.fsync(file.fileno())  # Flush the data to disk before the file is renamed.
-            except NdgatherError:  # `write_to` cannot read one of its source files.
+            except NdgatherError:  # `write_to` cannot read a source file.
                 raise
             except OSError as error:
                 raise messages.unwritable(path, error) from error

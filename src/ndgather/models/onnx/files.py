@@ -577,7 +577,7 @@ def _mapped(path: Path) -> tuple[ModelProto | None, bool]:
             has_external = _merge(proto, mapped, 0, status.st_size, path.name)
         except MemoryError:
             raise
-        except Exception:  # If mapping fails, the caller parses the file and raises a clear error.
+        except Exception:  # If mapping fails, the caller parses the whole file instead.
             return None, False
     if not proto.HasField("graph"):
         return None, False

@@ -148,8 +148,8 @@ class TracedModel:
 def trace(model: ModelProto, folder: str | None) -> TracedModel:
     """Add the inputs and outputs of the gather and scatter nodes to the outputs of a model.
 
-    If a function contains a gather or scatter, all functions are inlined in a copy of the model. A
-    model without such functions is modified in place.
+    The model is modified in place, unless functions that contain a gather or scatter have to be
+    inlined in a copy of the model.
     """
     check_functions(model)
     nodes = [node for body in files.bodies_in(model) for node in body.node]
