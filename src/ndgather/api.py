@@ -160,7 +160,8 @@ def gather_nd(
     AttributeValueError
         If `batch_dims` is out of range, `mode` is unknown, or `out` is not writable.
     MemoryError
-        If the result does not fit in memory. Raised before anything is read or written.
+        If the result does not fit in memory. The error is raised before anything is read or
+        written.
 
     See Also
     --------
@@ -620,7 +621,8 @@ def scatter_nd(
     AttributeValueError
         If `reduction` or `mode` is unknown, or `out` is not writable.
     MemoryError
-        If the result does not fit in memory. Raised before anything is read or written.
+        If the result does not fit in memory. The error is raised before anything is read or
+        written.
     StoredArrayError
         If a chunk could not be read or written. Its attribute `written` lists the chunks that were
         written before the error.

@@ -47,7 +47,7 @@ class Row:
     onnx: tuple[str, int] = ("", 0)  # the operator and the first opset of its scatters
 
 
-# The order is the same as in the core, which does not implement mean.
+# The reductions are in the same order as in the core, which does not implement mean.
 #             kinds   start   bits    derivative  ufunc  sign  torch  tensorflow
 ROWS = {
     "none": Row("bifc", 0, "none", "moves", onnx=("", 1)),

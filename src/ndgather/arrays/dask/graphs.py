@@ -188,7 +188,7 @@ def _count_errors(
     regions: Sequence[Region],
     blocks: Sequence[Any],
 ) -> IndexOutOfBoundsError | None:
-    """Combine an earlier error with the errors of out-of-bounds indices in more blocks."""
+    """Combine the error of earlier blocks, if any, with the out-of-bounds indices in `blocks`."""
     call = layout.call
     errors = [] if earlier is None else [earlier]
     for region, block in zip(regions, blocks, strict=True):
