@@ -84,10 +84,10 @@ class Accessor(Generic[T]):
             integers and booleans become float64, and strings become objects.
         period : dict, optional
             The period of a cyclic axis, for example ``{"lon": 360}``. Labels are compared modulo
-            the period, so that the first and last labels of the axis are neighbors. If a gap
-            between labels is more than 1.5 times as wide as all other gaps, "linear" yields NaN in
-            that gap. For longitudes in "degrees_east" that cover the whole earth, the period is
-            detected.
+            the period, so that the first and last labels of the axis are neighbors. If an axis
+            covers only a part of the period, "linear" yields NaN in the widest gap if this gap is
+            more than 1.5 times as wide as all other gaps. For longitudes in "degrees_east" that
+            cover the whole earth, the period is detected.
         memory, progress, executor
             Options for lazy arrays; see `ndgather.gather_nd`.
 

@@ -526,7 +526,7 @@ class _Neighbors:
     labels: xarray.Variable
     lower: NDArray[np.intp]
     upper: NDArray[np.intp]
-    share: NDArray[np.float64]  # the weight of the upper neighbor, or NaN outside of the axis
+    share: NDArray[np.float64]  # the weight of the upper neighbor, or NaN for a missing label
     is_linear: bool = True  # if False, `lower` and `upper` are equal
 
     @classmethod
