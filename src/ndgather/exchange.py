@@ -210,8 +210,7 @@ def adapter(*arguments: object) -> Adapter | None:
     module = min(filter(None, map(adapter_name, types)), key=_RANKS.__getitem__, default=None)
     if module is None:
         return None
-    found: Any = sys.modules.get(module) or import_module(module)
-    return found  # type: ignore[no-any-return]  # a module with a function run
+    return _imported(module)
 
 
 def is_of_another_library(value: object, data: object) -> bool:
@@ -232,4 +231,8 @@ def is_of_another_library(value: object, data: object) -> bool:
 
 
 def adapter_named(name: str) -> Adapter:
-    return cast("Adapter", import_module(_ADAPTERS[name]))
+    return _imported(_ADAPTERS[name])
+
+
+def _imported(module: str) -> Adapter:
+    return cast("Adapter", sys.modules.get(module) or import_module(module))

@@ -25,8 +25,6 @@ from ndgather.dtypes import Array
 
 Name: TypeAlias = Literal["none", "add", "sub", "mul", "min", "max", "mean"]
 
-_QUOTIENTS = 2**12  # number of quotients computed at a time
-
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -163,20 +161,11 @@ def in_steps(library: Steps, data: Any, updates: Any, reduction: str, use_init_v
     return library.quotient(totals, counts, counts > first)
 
 
-def _complex(real: Array, imag: Array) -> Array:
-    result = np.empty(real.shape, np.result_type(real, np.complex64))
-    result.real, result.imag = real, imag
-    return result
-
-
 @dataclass(frozen=True)
 class InPlace(Steps):
     """Steps on NumPy arrays. `apply(data, updates, reduction)` runs a single scatter in place."""
 
     apply: Callable[[Array, Array, str], None]
-
-    cast, complex = staticmethod(np.ndarray.astype), staticmethod(_complex)
-    real, imag, maximum = staticmethod(np.real), staticmethod(np.imag), np.maximum
 
     def scatter(self, data: Array, updates: Array, reduction: str) -> Array:
         self.apply(data, updates, reduction)
@@ -189,7 +178,8 @@ class InPlace(Steps):
         return np.full(array.shape, count)
 
     def ones(self, updates: Array) -> Array:
-        return np.broadcast_to(np.int64(1), updates.shape)
+        one, strides = np.ones(1, np.int64), (0,) * updates.ndim
+        return np.ndarray(updates.shape, np.int64, one, strides=strides)
 
     def wide(self, dtype: np.dtype[Any]) -> tuple[str, Any]:
         kind = dtypes.number_kind(dtype)
@@ -198,11 +188,11 @@ class InPlace(Steps):
         return kind, np.longdouble if dtype.char == "g" else np.float64
 
     def quotient(self, totals: Array, counts: Array, where: Array) -> Array:
-        """Divide elements that have updates, in place and block by block."""
-        writes: Any = [["readwrite"], ["readonly"], ["readonly"]]
-        flags: Any = ["external_loop", "buffered", "zerosize_ok"]
-        blocks = np.nditer([totals, counts, where], flags, writes, buffersize=_QUOTIENTS)
-        with blocks, np.errstate(all="ignore"):
-            for total, count, some in blocks:
-                total[some] = super().quotient(total[some], count[some], None)
+        """Divide elements that have updates, in place."""
+        is_complex = dtypes.number_kind(totals.dtype) == "c"
+        with np.errstate(all="ignore"):
+            for part in (totals.real, totals.imag) if is_complex else (totals,):
+                kind, wide = self.wide(part.dtype)
+                divide = np.floor_divide if kind == "i" else np.divide
+                divide(part, counts, part, where=where, dtype=wide, casting="unsafe")
         return totals

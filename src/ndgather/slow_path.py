@@ -147,9 +147,11 @@ def scatter_in_steps(call: Call) -> Array:
     updates: Array = call.updates.astype(native, copy=False)
 
     def apply(data: Array, updates: Array, reduction: str) -> None:
+        changes = {"out": data, "use_init_val": True, "reduction": reduction}
         arithmetic = core_arithmetic(data.dtype, reduction)
-        step = replace(call, data=data, updates=updates, out=data, reduction=reduction)
-        run_plain(replace(step, arithmetic=arithmetic, use_init_val=True))
+        step = replace(call, data=data, updates=updates, arithmetic=arithmetic, **changes)
+        if isinstance(result := step.run(), _core.Refusal):
+            arguments.raise_error(step, result)
 
     library = reductions.InPlace(apply)
     steps = library, data, updates, call.reduction, call.use_init_val

@@ -27,8 +27,9 @@ class _NumPy(lowering.Library):
 
 def run(call: Call) -> Array:
     """Return the result of a call on plain NumPy arrays, written to `out` if it is given."""
-    indices = arguments.integer_indices(call)
-    call = replace(call, indices=indices.copy())  # `out` may overlap indices
+    if call.indices.dtype.kind not in "iu":
+        raise arguments.index_dtype(call.caller, call.indices.dtype, call.indices_name)
+    call = replace(call, indices=call.indices.copy())  # `out` may overlap indices
     if call.scatters:
         arguments.check_updates(call, call.updates.shape, slow_path.result_shape(call))
     if not call.scatters or call.out is not None:  # other scatters are checked while they run
