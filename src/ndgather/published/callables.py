@@ -113,7 +113,7 @@ def plan_call(
 ) -> tuple[Call, tuple[Any, ...]]:
     """Check a call, except for index values, and return a call of the core and the result shape.
 
-    The caller must reshape the result of the core to this shape.
+    The caller must reshape the result of the core to the returned shape.
     """
     types = {role: type_of(array) for role, array in arrays.items()}
     values = {Role.AXIS: arrays[Role.AXIS]} if Role.AXIS in arrays else {}

@@ -91,7 +91,7 @@ class Grid:
 
     For each axis, `chunk_lengths` contains the chunk length or, if the lengths differ, an int64
     array of all chunk boundaries. The last chunk of an axis may be shorter than the chunk length.
-    The entries for an axis of size 10, with chunks of length 4 or of lengths 3, 5 and 2, are::
+    For example, chunks of length 4, or of lengths 3, 5 and 2, along an axis of size 10 result in::
 
         0  1  2  3 | 4  5  6  7 | 8  9        4
         0  1  2 | 3  4  5  6  7 | 8  9        [0, 3, 8, 10]

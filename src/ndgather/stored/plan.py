@@ -63,7 +63,7 @@ class Points:
     """
 
     bits: tuple[int, ...]
-    offset_in_chunk: NDArray[np.unsignedinteger[Any]]  # uint32, or uint64 for over 32 bits
+    offset_in_chunk: NDArray[np.unsignedinteger[Any]]  # uint32, or uint64 if necessary
     positions: NDArray[np.uint32]
     block: int
     chunks: Integers  # the flat chunk index of each group, in ascending order

@@ -265,8 +265,8 @@ class ChunkCache:
         """Return the values of a chunk, reading the chunk if it is not in the cache.
 
         If several threads need the same chunk, the first thread decodes it and the others wait. If
-        decoding fails, the error is raised in all of these threads and is not cached. If the first
-        thread's call is stopped, another thread decodes the chunk.
+        decoding fails, every thread that needs the chunk raises the error, which is not cached. If
+        the first thread's call is stopped, another thread decodes the chunk.
         """
         is_new = True
         while True:

@@ -104,7 +104,7 @@ class StoreObjects:
 def _at_once(read: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
     """Read without an event loop, so that several threads can read concurrently.
 
-    The store is not expected to wait. If it does wait, the read is repeated in zarr's event loop.
+    If the store has to wait, the read is repeated in zarr's event loop.
     """
     reply = read()
     try:
