@@ -629,22 +629,6 @@ def test_distances_go_around_a_period(ndgather, folder, dtype, draws):
         assert found[1] == distances[list(axis).index(found[0])]
 
 
-@pytest.mark.parametrize("dtype", ["M8[ns]", "m8[ns]"])
-def test_interpolated_times_are_rounded(ndgather, folder, dtype, draws):
-    values = np.array([draws.randint(-20, 20) for _ in range(5)])
-    data = xr.Dataset({"v": ("x", values.astype(dtype))}, {"x": np.arange(5.0)})
-    units = "nanoseconds since 1970-01-01" if dtype[0] == "M" else "nanoseconds"
-    data["v"].encoding = {"units": units, "dtype": "int64"}
-    data.to_netcdf("n.nc", engine="h5netcdf")
-    places = [draws.randint(0, 400) / 100 for _ in range(20)]
-    written("x\n" + "".join(f"{place}\n" for place in places))
-    assert ndgather("sel n.nc p.csv -o out.csv --method linear").err == ""
-    read = pd.to_datetime if dtype[0] == "M" else pd.to_timedelta
-    found = read(pd.read_csv("out.csv")["v"]).to_numpy().astype(dtype).astype(np.int64)
-    exact = np.interp(places, np.arange(5), values)
-    assert (abs(found - exact) <= 0.5 + 1e-9).all()
-
-
 @pytest.mark.parametrize("method", ["nearest", "linear"])
 def test_a_missing_label_has_no_distance(ndgather, folder, method):
     for axis in ("noleap", "lat", "time"):

@@ -5,6 +5,7 @@ import threading
 import tracemalloc
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import product
 from multiprocessing import get_context
 
 import numpy as np
@@ -122,6 +123,20 @@ def test_chunk_of_zeros_keeps_a_negative_zero(dtype, layout):
         part[1] = np.negative(part[1])
     ndgather.scatter_nd(stored, [[1]], wanted[1:2], out=stored)
     assert stored[...].tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("count", range(2, 5))
+def test_elements_without_an_update_are_kept_however_many_updates_a_chunk_has(count):
+    """A chunk is not read before it is replaced if every element has an update."""
+    data = np.array([10, 20, 30])
+    stored = zarr.create_array({}, data=data, chunks=(3,))
+    for places in product(range(3), repeat=count):
+        stored[...] = wanted = data.copy()
+        for number, place in enumerate(places):
+            wanted[place] = number
+        updates = np.arange(count)
+        ndgather.scatter_nd(stored, np.array(places)[:, np.newaxis], updates, out=stored)
+        assert stored[...].tolist() == wanted.tolist(), places
 
 
 def test_shards_are_replaced_as_a_whole():
