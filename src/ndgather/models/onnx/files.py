@@ -513,7 +513,7 @@ def make_external(tensor: TensorProto, location: str, offset: int, length: int) 
 
 # Large models. onnx supports models of at most 2 GiB.
 
-LARGE = 1 << 20  # the minimum size, in bytes, of tensors whose values type inference ignores
+LARGE = 1 << 20  # the minimum size, in bytes, of tensors that are dropped from models over 2 GiB
 _VALUES = frozenset(
     {"raw_data", "float_data", "int32_data", "int64_data", "uint64_data", "double_data"}
     | {"string_data"}
