@@ -2,7 +2,7 @@
 #
 #   make run           set up, build, and run the main example on real input
 #   make run-storage   the main example on stored arrays: real data that do not fit in memory
-#   make quick         the tests of the core and of the operators with few examples; under a minute
+#   make quick         the tests of the core and of the operators with few examples; under 45 seconds
 #   make test          set up, and run the test suite
 #   make lint          ruff, clang-format, mypy, the stub of the core, the import contracts
 #   make check         everything that must pass before a change lands; 20 minutes on two cores, installs gigabytes

@@ -13,7 +13,7 @@ from pathlib import Path
 PYTHONS = ("python3.11", "python3.12", "python3.13", "python3.14")
 LOWEST = dict.fromkeys(PYTHONS, "numpy==2.2.0") | {"python3.14": "numpy==2.3.2"}  # with wheels
 FOLDER = Path("build/wheels")
-CORE = ["-m", "not slow and not unhurried", "tests/core"]
+CORE = ["tests/core", "--ignore=tests/core/memory", "--ignore=tests/core/threads"]
 FOR_CORE = ["pytest", "hypothesis", "ml_dtypes", "--only-binary", ":all:"]
 
 

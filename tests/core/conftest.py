@@ -6,7 +6,7 @@ import pytest
 
 import ndgather
 
-UNHURRIED = [Path(__file__).with_name(folder) for folder in ("memory", "threads")]
+UNHURRIED = [Path(__file__).with_name(folder) for folder in ("memory", "package", "threads")]
 
 
 def pytest_collection_modifyitems(items):

@@ -26,7 +26,6 @@ from ndgather.errors import CallError
 from tests.core.package.wild_calls import calls, drawn_calls, outcomes
 from tests.definitions.calls import assert_same_elements, assert_same_numbers, expected
 
-pytestmark = pytest.mark.unhurried
 EXPECTED = outcomes()
 
 

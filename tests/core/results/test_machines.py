@@ -53,6 +53,7 @@ MACHINES = {
 SMALL_CALLS, LARGE_CALLS = 5, 1
 
 
+@pytest.mark.unhurried
 @pytest.mark.parametrize("machine", MACHINES)
 def test_results_are_identical_on_every_machine(machine, draws):
     instruction_set, caches = MACHINES[machine]

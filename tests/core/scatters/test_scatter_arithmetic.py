@@ -53,6 +53,7 @@ def agree(old, update, reduction):
         assert_same_numbers(actual, expected)
 
 
+@pytest.mark.unhurried
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("dtype", [np.dtype("f2"), np.dtype(ml_dtypes.bfloat16)], ids=str)
 def test_all_16_bit_numbers(dtype, reduction):

@@ -72,6 +72,7 @@ def test_bytes_around_large_destinations_are_unchanged(shape, taken, axis, reduc
     guarded.check()
 
 
+@pytest.mark.unhurried
 @pytest.mark.parametrize("mode", ["raise", "drop", "clip"])
 @pytest.mark.parametrize(
     ("function", "shape", "taken"),
