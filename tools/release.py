@@ -14,9 +14,9 @@ ROOT = Path(__file__).resolve().parents[1]
 # The text of README before and after the package is on an index.
 INSTALL = (
     (
-        "From a clone of this repository, on Linux, with Python 3.11 or newer and a C++20 compiler "
-        "(GCC 11, Clang 16, or newer):",
-        "With Python 3.11 or newer:",
+        "Install ndgather from a clone of this repository. You need Linux, Python 3.11 or newer, "
+        "and a C++20 compiler (GCC 11, Clang 16, or newer):",
+        "Install ndgather with Python 3.11 or newer:",
     ),
     (
         "pip install .               # compiles the core in a minute; needs only NumPy 2.2",

@@ -135,7 +135,7 @@ def write_table() -> None:
         for name, text in requirements().items()
     ]
     head = ["| package | oldest | newest |", "|---|---|---|"]
-    run = f"By Python 3.11 on Linux, {date.today():%Y-%m-%d}."
+    run = f"Tested with Python 3.11 on Linux, {date.today():%Y-%m-%d}."
     lines = "\n".join(["", *head, *rows, "", run, "", ""])
     PAGE.write_text(TABLE.sub(rf"\1{lines}\2", PAGE.read_text()))
 

@@ -69,7 +69,7 @@ def test_station_list_is_on_the_first_screen(page):
 
 
 def test_numbers_agree_with_the_pages():
-    sentences = INDEX[INDEX.index("Over {{ cases }} calls") : INDEX.index("[Install](install.md)")]
+    sentences = INDEX[INDEX.index("On average over") : INDEX.index("[Install](install.md)")]
     for name, value in numbers_of_pages().items():
         sentences = sentences.replace(f"{{{{ {name} }}}}", value)
 

@@ -15,12 +15,11 @@ from tests.frameworks.kinds import KINDS
 PAGE = Path(__file__).parents[2] / "docs" / "kinds.md"
 HEAD = (
     "data",
-    "`gather_nd`, `gather_elements`, `gather`",
-    "`gather_windows`",
-    "`scatter_nd`, `scatter_elements`",
+    "gathers",
+    "scatters",
     "kept",
 )
-GATHERS = ("gather_nd", "gather_elements", "gather")
+GATHERS = ("gather_nd", "gather_elements", "gather", "gather_windows")
 SCATTERS = ("scatter_nd", "scatter_elements")
 
 # The arguments of each function after data, for 2-d and 1-d data.
@@ -70,8 +69,7 @@ def cell(kind, functions):
 
 def row(kind):
     kept = [text if is_kept(kind.data) else f"{text}: lost" for text, is_kept in kind.keeps]
-    cells = (cell(kind, GATHERS), cell(kind, ("gather_windows",)), cell(kind, SCATTERS))
-    return (kind.name, *cells, ", ".join(kept))
+    return (kind.name, cell(kind, GATHERS), cell(kind, SCATTERS), ", ".join(kept))
 
 
 def table():
