@@ -16,8 +16,6 @@ from ndgather import __version__
 sys.path.insert(0, str(Path(__file__).parents[1]))  # has conformance/
 sys.path.insert(0, str(Path(__file__).parent / "extensions"))
 
-from numbers_of_pages import numbers
-
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
@@ -47,8 +45,7 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["design.md", "extensions", "templates"]  # the design is for contributors
 templates_path = ["templates"]
 
-myst_enable_extensions = ["colon_fence", "deflist", "fieldlist", "substitution"]
-myst_substitutions = numbers()
+myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 3
 myst_heading_slug_func = "docutils.nodes.make_id"  # links use the anchors of the pages
 
