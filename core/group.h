@@ -1,6 +1,6 @@
 // group.h - grouping points by chunk, for arrays that are stored in chunks.
 //
-// The loops that check indices only multiply by strides. If the stride of every axis is a power of two and exceeds the span
+// The loops that check indices multiply them by strides. If the stride of every axis is a power of two and exceeds the span
 // of all later axes, the offset of a point contains its coordinates as bit fields:
 //
 //   data (10, 8) in chunks of (4, 4)    offset   r r r r c c c     strides 8 and 1: 4 bits for a row, 3 for a column

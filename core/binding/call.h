@@ -77,7 +77,7 @@ class Call {
   ElementType type_ = ElementType::opaque;
   bool in_place_ = false;  // whether a scatter writes to `data` itself
   bool records_ = false;   // whether a library tracks gradients for an argument
-  bool holds_ = false;     // whether arrays of other libraries are kept alive by exporting them
+  bool holds_ = false;     // whether arrays of other libraries are exported, so that they stay alive
   Outside bad_;
   // For other libraries: the exported `out`, the result before it becomes an object, and exported inputs.
   dlpack::Managed *exported_ = nullptr, *made_ = nullptr, *held_[3] = {};
