@@ -129,6 +129,7 @@ CASES = {
     "softmax of the last": ("y = Softmax(x)", FLOATS, 13, 9),
     "split evenly": ("y, z = Split<num_outputs=2, axis=2>(x)", FLOATS, 18, 11),
     "split unevenly": ("y, z = Split<num_outputs=2, axis=1>(x)", FLOATS, 18, 13),
+    "split with an empty part": ("y, z, w = Split<num_outputs=3, axis=2>(x)", FLOATS, 18, 13),
     "squeeze": (
         "a = Constant<value_ints=[-1]>() y = Squeeze(x, a)", "float[2,3,1] x", 13, 9,
     ),

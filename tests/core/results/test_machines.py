@@ -73,7 +73,7 @@ def test_results_are_identical_on_every_machine(machine, draws):
 
 
 def compare(call, desired, counts):
-    """Compare a new result, and a scatter into memory with gaps and reversed rows."""
+    """Compare a new result, one behind an element, and a scatter into gaps and reversed rows."""
     same = assert_same_numbers if call.computes else assert_same_elements
     for count in counts:
         try:
@@ -85,6 +85,9 @@ def compare(call, desired, counts):
                     place = room[::-2, ::-2]
                     place[...] = call.data
                     same(replace(call, data=place).result(out=place), desired)
+                elif call.function.startswith("gather") and call.data.dtype.kind in "iufc":
+                    behind = np.empty(desired.size + 1, call.data.dtype)[1:]
+                    same(call.result(out=behind.reshape(desired.shape)), desired)
         except BaseException as error:
             error.add_note(f"{count} threads: {call}")
             raise
