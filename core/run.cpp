@@ -7,7 +7,6 @@
 #include <mutex>
 #include <utility>
 
-#include "environment.h"
 #include "pool.h"
 
 namespace ndgather {

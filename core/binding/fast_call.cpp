@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "../environment.h"
 #include "call.h"
 
 namespace ndgather {

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "../threads.h"
-#include "python.h"
+#include "arrays.h"
 
 namespace ndgather {
 

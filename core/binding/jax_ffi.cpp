@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <string>
 
-#include "../run.h"
 #include "call.h"
 
 namespace ndgather {

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "../environment.h"
+#include "../threads.h"
 #include "arrays.h"
 
 namespace ndgather {

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdint>
 
-#include "../environment.h"
 #include "../pool.h"
 #include "../tuning.h"
 #include "call.h"

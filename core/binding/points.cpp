@@ -1,7 +1,6 @@
 // points.cpp - functions for arrays that are stored in chunks: sorting points by chunk, and moving the points of a chunk.
 #include <algorithm>
 
-#include "../environment.h"
 #include "../group.h"
 #include "call.h"
 #include "gil.h"
