@@ -157,7 +157,7 @@ Outside check_all(const Plan& check) noexcept {
   const Schedule schedule = schedule_check(check, usable_threads());
   std::mutex mutex;
   share(schedule.threads, schedule.tasks, check.stop, [&](int, Size task) {
-    // Check from the end to the beginning, so that the indices that the call reads first are then in the cache.
+    // Check backwards, so that the first indices are still in the cache when the call begins.
     const Size begin = (schedule.tasks - 1 - task) * schedule.task_positions;
     const Outside part = loops().check(check, begin, std::min(begin + schedule.task_positions, check.positions));
     // A child process forked by a signal handler must not wait for a lock that another thread of the parent held.

@@ -24,7 +24,7 @@ namespace ndgather {
 int threads() noexcept;
 void set_threads(int count) noexcept;
 
-// Returns how many threads a call may use now. For a while after callers had to wait for an interrupted thread, this is 1.
+// Returns how many threads a call may use now. Returns 1 for a while if callers had to wait for an interrupted thread.
 int usable_threads() noexcept;
 
 // Creates the team and its fork handlers, before the first call.

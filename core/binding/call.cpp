@@ -229,7 +229,7 @@ Refusal Call::view_out(const Shape& shape) {
   if ((library == nullptr) != (data_.numpy() != nullptr)) return {Rule::fallback};  // data belongs to another library
   if (library == nullptr) {
     if (auto refusal = ndgather::view_out(out, data_, shape, out_)) return refusal;
-    // Padding between the fields of records must keep the caller's bytes.
+    // The caller's bytes between the fields of records must not change.
     if (PyDataType_HASFIELDS(PyArray_DESCR(out_.numpy()))) return {Rule::fallback};
   } else {
     if (converted_count_ > 0) return {Rule::fallback};  // Python then checks the storage of `out`

@@ -140,8 +140,8 @@ def gather_windows(
 ) -> Array:
     """Compute the cotangent of `data` in ``gather_windows(data, starts, window_shape)``.
 
-    Each window of the cotangent is added to an array of zeros at the position it was read from, as
-    in ``torch.nn.Fold`` or overlap-add methods.
+    The result is zero, except where windows of the cotangent are added at the positions they were
+    read from, as in ``torch.nn.Fold`` or overlap-add methods.
 
     Parameters
     ----------

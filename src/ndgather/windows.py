@@ -110,9 +110,9 @@ def positions(mode: str, at: Any, size: Any, library: Any = NumPyLibrary) -> Any
 def arrange(call: Call, sizes: Sequence[int], dense: Array) -> None:
     """Rearrange the elements read for windows in modes ``edge`` and ``reflect``, in place.
 
-    The array `dense` has the axes of ``call.indices`` except the last axis, then the axes of a
-    window. For example, a window of size 4 that starts at -1 has the positions 1, 0, 1 and 2 in
-    mode ``reflect``. Before this call, `dense` contains only the elements at positions 0, 1 and 2.
+    The shape of `dense` is ``call.indices.shape[:-1]`` followed by the shape of a window. For
+    example, a window of size 4 that starts at -1 has the positions 1, 0, 1 and 2 in mode
+    ``reflect``. Before this call, `dense` contains only the elements at positions 0, 1 and 2.
     """
     lead = call.indices.shape[:-1]
     starts = call.indices.reshape(math.prod(lead), len(call.window_shape))
@@ -250,7 +250,7 @@ def check(call: Call) -> None:
         _raise_refusal(replace(call, mode="fill"), shape)  # types and sizes
         if len(others) == len(modes):
             return
-        # Only axes in mode raise are checked, so use short windows that start at 0 on other axes.
+        # Only axes in mode "raise" are checked, so other axes get short windows that start at 0.
         starts = starts.copy()
         starts[..., others] = 0
         pairs = zip(modes, window, empty.shape, strict=False)

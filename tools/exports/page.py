@@ -72,7 +72,7 @@ _CASES = {
     "negative": """\
 ### Negative indices
 
-ONNX operators accept negative indices since version 11. Many framework functions do not.
+Since version 11, ONNX operators accept negative indices. Many framework functions do not.
 """,
     "outside": """\
 ### Out-of-bounds indices
@@ -96,8 +96,8 @@ For scikit-learn, the models predict new rows. Values count as the same if they 
 _KEY = """\
 ## Results by indices
 
-*Same* is the value of the framework, *another value* differs from it, and *a value* is returned
-although the framework raises an error. *Specification* is the result of ndgather; results of
+*Same* means that the result equals the framework's, *another value* that it differs, and *a value*
+that the framework raises an error instead. *Specification* is the result of ndgather; results of
 runtimes that differ from it are bold. *Reference* is the evaluator of the onnx package. Wrong
 exports are listed above, and models that a runtime does not load under valid indices only.
 """

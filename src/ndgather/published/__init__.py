@@ -1,6 +1,7 @@
 """Published operators, with a row of data for each version of an operator.
 
-`schema` defines the types of the rows, and `rows` has a module of data for each specification.
+`schema` defines the types of the rows. Each module in `rows` contains the rows of one
+specification.
 `inference` applies rows to types and shapes, and `callables` turns them into operators.
 """
 

@@ -80,7 +80,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class EntryLabel:
-    """The letter of an entry of indices, and a sentence that describes the entry's effect."""
+    """The letter of an index in a picture, and a sentence that describes its effect."""
 
     letter: str
     sentence: str

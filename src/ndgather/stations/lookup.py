@@ -426,7 +426,7 @@ def _select(
     request: Request,
     options: Options,
 ) -> tuple[xarray.Dataset, list[str], Any]:
-    """Return the values at labels, the variables that keep their type, and missing points.
+    """Return the selected values, the names of variables that keep their type, and missing points.
 
     64-bit integers and booleans keep their type even if points are missing. Other integers become
     floats.

@@ -180,7 +180,8 @@ def group_points(
 def _block_numbers(layout: BlockLayout, region: Region) -> list[list[int]]:
     """For each axis of data, return the block numbers that correspond to the chunks of a plan.
 
-    Plans skip empty chunks. Along aligned axes, a plan contains only the block of the region.
+    Plans skip empty chunks. Along aligned axes, a plan contains only the
+    block that the region belongs to.
     """
     numbers: list[list[int]] = [np.flatnonzero(sizes).tolist() for sizes in layout.data_chunks]
     for axis in layout.axes.aligned:

@@ -99,7 +99,7 @@ def _transpose_gather(
 def scatter_slices(
     cotangent: jax.Array, shape: tuple[int, ...], indices: jax.Array, op: Operation
 ) -> jax.Array:
-    """Return the transpose of a gather, which adds each slice of `cotangent` to zeros."""
+    """Return the transpose of a gather: zeros to which the slices of `cotangent` are added."""
     mapped = op.slices_shape(shape, indices.shape)[: op.vmap_axes]
     zeros = jnp.zeros((*mapped, *shape[op.vmap_axes :]), cotangent.dtype)
     add = replace(op, kind=Kind.SCATTER_ND, reduction="add", fill=b"", window_shape=())
@@ -120,7 +120,7 @@ def scatter_slices(
 
 
 def _unrepeated(array: jax.Array, shape: tuple[int, ...], op: Operation) -> jax.Array:
-    """Sum an array over the vmap axes along which an array of the given shape is broadcast."""
+    """Sum `array` over the vmap axes that have size 1 in `shape`."""
     repeated = tuple(d for d in range(op.vmap_axes) if shape[d] == 1 and array.shape[d] != 1)
     return array.sum(repeated, keepdims=True) if repeated else array
 

@@ -393,7 +393,7 @@ _FEW_UPDATES = 4096  # the number of elements up to which runtimes scatter in a 
 
 
 def _repeated_updates(call: KnownCall) -> str | None:
-    """Describe duplicate indices of a call with a reduction and many updates."""
+    """Describe why a scatter with a reduction and many updates may have duplicate indices."""
     sizes = call.inferred[Role.UPDATES].numbers if Role.UPDATES in call.inferred else None
     few = sizes is not None and math.prod(sizes) <= _FEW_UPDATES
     if call.reduction == "none" or few:

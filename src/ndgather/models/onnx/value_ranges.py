@@ -80,8 +80,8 @@ _32_BITS = Interval(1 - 2**31, 2**31 - 1)
 def may_be_negative(scope: Scope, name: str, *, in_bounds: bool = False) -> bool:
     """Return whether a value may have a negative element, based on the nodes that compute it.
 
-    If `in_bounds`, all indices are assumed to be in bounds, so that computations with indices do
-    not overflow and indices are non-negative after normalization by a Where node.
+    If `in_bounds`, assume that all indices are in bounds. Then computations with indices do not
+    overflow, and a Where node makes negative indices non-negative.
     """
     return _Search(in_bounds=in_bounds).find(scope, name).lowest < 0
 

@@ -1,4 +1,4 @@
-"""Kernels that check indices, which torch's dispatcher calls while a block is open.
+"""Kernels that check indices. torch's dispatcher calls these kernels while a block is open.
 
 A `TorchDispatchMode` would intercept every operator, which takes several microseconds per call and
 changes the behavior of some programs. Instead, only the operators in the table `OPERATORS` get a

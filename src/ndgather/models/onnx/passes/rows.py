@@ -1,4 +1,4 @@
-"""Conversion of gathers and scatters to gathers and scatters of matrix rows.
+"""Conversion of gathers and scatters to operators that address the rows of a matrix.
 
 After the indexed axes of data are merged, an index tuple corresponds to a row number, which is the
 dot product of the tuple and the strides of the axes. For example, data of shape (2, 3) has the
@@ -335,7 +335,7 @@ class Rows:
         return new.compute("Reshape", flat, new.constant([-1, 1]))
 
     def _rows_at(self, rows: str, rank: int, flat: str) -> str:
-        """Add nodes that gather rows, or raise ModelError if the target does not support any."""
+        """Add nodes that gather rows. Raise ModelError if the target supports no such nodes."""
         new, position = self.new, self.new.scope.constant(flat)
         kind = self._operator_of_rows(_GATHERS, rows, rank, flat)
         # Some targets only gather from matrices, so a vector becomes a matrix with one column.

@@ -185,7 +185,7 @@ def _softmax_up(node: Rewrite, target: OpSchema) -> None:
     node.set("axis", -1)
     if axis == -1 or (rank is not None and axis % max(rank, 1) == rank - 1):
         return
-    # Reshape replaces a size of 0 with the size of the flattened input on the same axis.
+    # For a size of 0, Reshape copies the size of the same axis of the flattened input.
     copied = range(0 if rank is None or axis % rank == 0 else 1 + (axis % rank == 1))
     if dims is None or any(
         not isinstance(size, int) or not size

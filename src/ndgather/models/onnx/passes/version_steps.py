@@ -59,7 +59,8 @@ def convert_node(
 ) -> list[NodeProto]:
     """Return nodes of opset `target` that are equivalent to `node` of opset `source`.
 
-    `taken` contains all value names in use. If `check`, check types even without a version change.
+    `taken` contains all value names in use. If `check` is true, types are checked even
+    if `source` and `target` are equal.
     """
     if row_domain(node.domain) != DEFAULT_DOMAIN or (source == target and not check):
         return [node]
