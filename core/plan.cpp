@@ -159,8 +159,7 @@ Refusal shape_along_axis(const Array& data, const Array& indices, Size& axis, Si
 }
 
 // Plans a gather by index tuples. A window extends along the axes that an index tuple addresses, so fewer indices are valid:
-// 40 - 16 + 1 = 25
-// for windows of 16 on an axis of 40.
+// 40 - 16 + 1 = 25 for windows of 16 on an axis of 40.
 void plan_tuples(Plan& plan, const Array& indexed, const Array& indices, const Array& dense, const Options& options,
                  bool windows) {
   const Size batch_dims = options.batch_dims;
