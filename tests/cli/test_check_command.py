@@ -76,6 +76,26 @@ def test_findings_for_other_runtimes_are_omitted(ndgather):
     assert {tuple(each["runtimes"]) for each in json.loads(outcome.out)} == {("XLA",)}
 
 
+@pytest.mark.parametrize(
+    ("runtime", "affected"), [("onnxruntime", False), ("ONNX", False), ("xla", True)]
+)
+def test_a_finding_for_all_other_runtimes_spares_the_runtime_that_it_names(
+    ndgather, runtime, affected
+):
+    node = helper.make_node("GatherND", ["data", "at"], ["out"], domain="com.microsoft")
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("data", TensorProto.INT64, [5])],
+        [helper.make_tensor_value_info("out", TensorProto.INT64, [1])],
+        [helper.make_tensor("at", TensorProto.INT64, [1, 1], [0])],
+    )
+    opsets = [helper.make_opsetid("", 13), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), "checked.onnx")
+    found = json.loads(ndgather(f"check checked.onnx --runtime {runtime} --json").out)
+    assert any("only onnxruntime supports it" in each["what"] for each in found) == affected
+
+
 @pytest.mark.parametrize(("least", "status"), [("error", 0), ("differs", 1), ("portable", 1)])
 def test_fail_on_sets_the_lowest_failing_severity(ndgather, least, status):
     save(-1)

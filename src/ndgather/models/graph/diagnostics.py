@@ -112,7 +112,6 @@ def about(findings: Iterable[Finding], runtimes: Sequence[str]) -> list[Finding]
 
     Each name is a case-insensitive substring, so ``"openvino"`` matches all OpenVINO devices.
     """
-    wanted = [name.lower() for name in runtimes]
     kept = []
     for finding in findings:
         notes = [
@@ -120,10 +119,19 @@ def about(findings: Iterable[Finding], runtimes: Sequence[str]) -> list[Finding]
             for note in finding.notes or (finding,)
             if not note.runtimes
             or note.severity is ERROR
-            or any(name in known.lower() for known in note.runtimes for name in wanted)
+            or any(_matches(name, known) for known in note.runtimes for name in runtimes)
         ]
         kept += [_joined(notes)] if notes else []
     return kept
+
+
+_EXCEPT = "all but "
+
+
+def _matches(name: str, known: str) -> bool:
+    """Return whether a name matches a runtime of a note, such as "all but onnxruntime"."""
+    exceptions = known.removeprefix(_EXCEPT)
+    return (name.lower() in exceptions.lower()) == (exceptions == known)
 
 
 def _joined(notes: Sequence[Finding]) -> Finding:
@@ -509,7 +517,8 @@ def differing_results(call: KnownCall) -> dict[str, str]:
 
 def check_runtimes(names: Iterable[str]) -> None:
     """Raise an error if a name does not match any runtime in the notes."""
-    known = sorted({runtime for note in RUNTIME_NOTES for runtime in note.runtimes})
+    listed_in_notes = {runtime for note in RUNTIME_NOTES for runtime in note.runtimes}
+    known = sorted(name for name in listed_in_notes if not name.startswith(_EXCEPT))
     for name in names:
         if not any(name.lower() in runtime.lower() for runtime in known):
             raise ModelError(
