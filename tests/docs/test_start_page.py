@@ -36,7 +36,7 @@ def sentences_about_numbers():
         f"On average over {cases} benchmarks, ndgather is **{ratio} times as fast** as",
         f"ndgather passes **{right} of {total}** cases of a public",
         f"Other libraries pass {min(shares):.0%} to {max(shares):.0%} of the cases",
-        f"In tests of **{bugs}** [published bugs]",
+        f"the inputs of **{bugs}** [published bugs]",
     )
 
 
