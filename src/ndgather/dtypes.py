@@ -166,7 +166,7 @@ def array_of(value: Any) -> Array:
     """Return ``np.asarray(value)``, or an object array if NumPy would change an element.
 
     For example, NumPy changes elements of the lists ``[True, 2]``, ``["a", 1]`` and
-    ``[2**63, -1]``, and dates with different units.
+    ``[2**63, -1]``, and of lists of dates with different units.
     """
     array = np.asarray(value)
     objects, _ = as_objects(value, array)
@@ -174,10 +174,10 @@ def array_of(value: Any) -> Array:
 
 
 def as_objects(value: Any, array: Array) -> tuple[Array | None, bool]:
-    """Return an object array of the lists `value` if `array` changes elements, otherwise None.
+    """Return `value` as an object array if converting it to `array` changed elements, else None.
 
-    The second result is true if `array` certainly changes elements. Objects of other libraries make
-    a change uncertain.
+    The second result is true if elements certainly changed. This is uncertain if `value` contains
+    objects of other libraries.
     """
     kind = array.dtype.kind
     if not isinstance(value, list | tuple) or array.size == 0 or kind == "O":
@@ -194,7 +194,7 @@ def as_objects(value: Any, array: Array) -> tuple[Array | None, bool]:
 
 
 def _kinds_of(value: Any) -> set[str]:
-    """Return the dtype kinds of the elements of nested lists, or the full dtypes of dates.
+    """Return the dtype kinds of elements of nested lists; for dates, return the full dtypes.
 
     NaT without a unit is ignored because it is valid in any unit.
     """

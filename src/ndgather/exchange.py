@@ -215,7 +215,7 @@ def adapter(*arguments: object) -> Adapter | None:
 
 
 def is_of_another_library(value: object, data: object) -> bool:
-    """Return whether `value` and `data` belong to different libraries, including a framework.
+    """Return whether `value` or `data` belongs to a framework and the other to another library.
 
     Labeled arrays and classes that name an adapter are excluded because their adapters handle
     arrays of other libraries.

@@ -1,8 +1,8 @@
 """Check objects of libraries without an adapter before converting them to NumPy arrays.
 
-Objects are refused if the conversion would lose masks, units, nulls or the precision of columns of
-mixed types. Sparse arrays, lazy arrays and arrays on other devices are refused because their
-conversion would be costly.
+Objects are refused if the conversion would lose masks, units or nulls, or might round numbers
+because columns have different dtypes. Sparse arrays, lazy arrays and arrays on other devices are
+refused because their conversion would be costly.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ def has_rules(value: object, names: tuple[str, ...] = MEANINGS) -> bool:
 
 
 def _has(value: object, name: str) -> bool:
-    """Return whether an object has an attribute other than None, ignoring fields of records."""
+    """Return whether an attribute exists and is not None. Fields of records do not count."""
     if not hasattr(type(value), name) and name not in getattr(value, "__dict__", ()):
         return False
     return getattr(value, name, None) is not None

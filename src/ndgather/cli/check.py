@@ -116,7 +116,7 @@ def work(options: argparse.Namespace) -> int:
 
 
 def _of_target(path: str, name: str, found: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield a finding for each node that a target does not support, unless there are errors."""
+    """Yield a finding per node that a target does not support, unless `found` contains errors."""
     if Path(path).suffix == ".xml":
         raise messages.only_onnx("--target")
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra

@@ -68,7 +68,7 @@ def work(options: argparse.Namespace) -> int:
 
 
 def python_options() -> list[str]:
-    """Return the options of the Python interpreter, such as -u, which torchrun passes."""
+    """Return the options that the Python interpreter received, for example -u from torchrun."""
     options = sys.orig_argv[1 : -len(sys.argv)]
     if options and re.fullmatch("-[a-zA-Z]*m", options[-1]):
         options[-1:] = [] if options[-1] == "-m" else [options[-1][:-1]]

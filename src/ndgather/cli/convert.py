@@ -171,7 +171,7 @@ def _convert_to_target(options: argparse.Namespace) -> None:
 
 
 def _convert_or_advise(options: argparse.Namespace) -> Conversion:
-    """Convert the model; if that fails, add commands that would succeed to the error."""
+    """Convert the model, or raise an error that also lists commands that would succeed."""
     try:
         return _convert_model(options, options.model, options.opset)
     except FileError:
@@ -195,7 +195,7 @@ _VALUES, _FLAGS = ("domain", "operator", "target"), ("strict", "checked", "allow
 
 
 def _next_commands(options: argparse.Namespace) -> Iterator[str]:
-    """Yield variants of the failed command that succeed, after trying each of them.
+    """Try variants of the failed command, and yield the variants that succeed.
 
     The variants convert to the nearest opset that works or replace dynamic sizes with numbers.
     """

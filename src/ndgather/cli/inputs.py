@@ -72,7 +72,7 @@ def _size(text: str) -> int:
 
 
 def given_inputs(options: argparse.Namespace, ports: Sequence[Port]) -> dict[str, Array]:
-    """Return the inputs that the options specify, as files or as text."""
+    """Return the inputs, read from the files or the text that the options specify."""
     arrays: dict[str, Array] = {}
     place: Path | None = options.place
     if place is not None and place.is_dir():

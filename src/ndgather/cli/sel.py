@@ -32,7 +32,7 @@ METHODS = ("nearest", "pad", "backfill", "linear")
 
 
 class _Methods(argparse.Action):
-    """Collect methods by coordinate, with an empty name for all other coordinates."""
+    """Map coordinate names to methods. The empty name is for all coordinates without a method."""
 
     def __call__(self, _parser: Any, namespace: Any, values: Any, _option: Any = None) -> None:
         name, _, method = values.rpartition("=")

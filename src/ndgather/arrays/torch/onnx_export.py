@@ -236,7 +236,7 @@ def _looked_up(op: Any, call: Any, axes: Sequence[int]) -> Any:
 def _resolved(
     op: Any, values: Any, sizes: Any, mode: str, *, negative: bool = True
 ) -> tuple[Any, Any]:
-    """Return valid ONNX indices, and flags of in-bounds indices or None if not needed."""
+    """Return valid ONNX indices and a mask of in-bounds indices. The mask is None if not needed."""
     if mode == "raise" or sizes is None:
         return values, None
     zero, one = op.Constant(value_int=0), op.Constant(value_int=1)
@@ -266,7 +266,7 @@ def _all(op: Any, inside: Any) -> Any:
 
 
 def _filled(op: Any, call: Any, result: Any, inside: Any, rest: int) -> Any:
-    """Fill the slices of a result at out-of-bounds indices. Each slice has `rest` axes."""
+    """Fill each slice of a result whose index is out of bounds. A slice has `rest` axes."""
     if inside is None:
         return result
     # In onnxruntime, Where turns -0.0 into 0.0 if the condition is true.

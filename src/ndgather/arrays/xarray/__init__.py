@@ -1,4 +1,4 @@
-"""The adapter for xarray objects as arguments, which also registers the ``.ndgather`` accessor."""
+"""The adapter for calls with xarray objects. Importing it registers the ``.ndgather`` accessor."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Accessor(Generic[T]):
             - "linear": interpolate like xarray's ``interp``; outside of the axis, return NaN.
 
             Slices ignore the method, and strings must always be on the axis. A dict maps names to
-            methods; the method of all other names is None.
+            methods; all other names have the method None.
         tolerance : number, duration, array or dict, optional
             The maximum distance to the selected label. A dict maps names to tolerances. With an
             NDPointIndex, a number limits the distance between points.
@@ -367,7 +367,7 @@ lat; nearest: 45.0, 0.0); write method='nearest' for the nearest label, or missi
         missing: Any = "raise",
         *absent: str,  # other allowed values of `missing`
     ) -> tuple[dict[Hashable, Any], selection.Request]:
-        """Return the labels by axis and a request with validated options."""
+        """Return a dict that maps axes to labels, and a request with validated options."""
         allowed = _METHODS if caller == "sel" else _METHODS[:-1]
         if isinstance(method, Mapping):
             method = {

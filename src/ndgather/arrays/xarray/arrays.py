@@ -1,4 +1,4 @@
-"""Gathers from xarray variables, whose arrays are in memory or lazy.
+"""Gather from xarray variables, both from arrays in memory and from lazy arrays.
 
 An xarray backend wraps a stored array once for each selection and once for each function that
 decodes its elements. A `Source` describes the array inside these wrappers. Points are gathered from
@@ -308,8 +308,8 @@ class PartReader:
 class Source:
     """A backend array, the selected part of this array, and the decoders of the values.
 
-    For every axis of `array`, `key` contains a slice, a `Line`, or the positions of points. An axis
-    that is indexed with an integer has an array of rank 0.
+    For every axis of `array`, `key` contains a slice, a `Line`, or the positions of points. If an
+    axis is indexed with an integer, its positions are an array of rank 0.
     """
 
     array: Any
@@ -423,7 +423,7 @@ def take_present(array: Any, key: Key, options: Options) -> Array:
 def estimate_points(
     array: Any, positions: Mapping[int, Positions], options: Options
 ) -> Estimate | None:
-    """Estimate a read at positions along axes, or return None for an array in memory."""
+    """Estimate how much data must be read for points, or return None for an array in memory."""
     if not is_lazy(array):
         return None
     points = np.broadcast_arrays(*positions.values())
@@ -572,7 +572,7 @@ def select(
 
 
 def as_array(caller: str, name: Hashable, indexer: Any) -> Array:
-    """Convert labels or positions to an array. Several axes must have dimension names."""
+    """Convert labels or positions to an array. Arrays of rank 2 or more need dimension names."""
     if hasattr(type(indexer), "untyped_storage"):  # a torch tensor
         indexer = arguments.plain_array(caller, str(name), indexer)
     try:

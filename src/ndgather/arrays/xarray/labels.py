@@ -1,10 +1,10 @@
 """The lookup of labels on an axis.
 
 Exact labels are looked up with pandas, but nearest labels are looked up here. For a million labels
-on an axis of ten thousand, this is 10 to 20 times as fast as pandas and 5 times as fast as a binary
-search. The range of the axis is divided into equal intervals, two per axis label, and each
+and an axis of size 10,000, this code is 10 to 20 times as fast as pandas and 5 times as fast as a
+binary search. The range of the axis is divided into equal intervals, two per axis label, and each
 requested label is compared only with the few axis labels in its interval. The interval number is a
-rounded product that never decreases as labels increase, so rounding keeps the order of labels.
+rounded product that never decreases as labels increase, so rounding keeps their order.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class SortedLabels:
 
     @cached_property
     def _gaps(self) -> list[tuple[float, float]]:
-        """The ranges in the gap of a cyclic axis that are more than half a step from all labels."""
+        """For each gap of a cyclic axis, the range more than half a step away from all labels."""
         values, off = self.values.astype(np.float64), self._rounding
         ring = values[1:-1]
         steps = (np.roll(ring, -1) - ring) % self.period
@@ -331,7 +331,7 @@ def look_up(
 
 
 def are_beyond(index: pd.Index[Any], labels: Array) -> NDArray[np.bool]:
-    """Return whether each label exceeds the time range of the finer unit of axis and labels."""
+    """Return whether each time overflows in the finer of two units, the label's and the axis's."""
     if (
         isinstance(index.dtype, np.dtype)
         and f"{index.dtype.kind}{labels.dtype.kind}" in ("MM", "mm")
@@ -350,7 +350,7 @@ def are_beyond(index: pd.Index[Any], labels: Array) -> NDArray[np.bool]:
 def _end_beside(
     index: pd.Index[Any], label: Any, method: str | None, tolerance: Any, half_step: bool
 ) -> int:
-    """Return the position of the axis end nearest to a time beyond the axis, or -1."""
+    """Return the first or last position of the axis if a time beyond this end selects it, or -1."""
     rises, above = index.is_monotonic_increasing, label.astype(np.int64) > 0
     is_last = above == rises
     if method is None or not len(index) or ((method == "pad") != is_last and method != "nearest"):
@@ -532,8 +532,8 @@ def meanings_of(coord: xarray.DataArray) -> set[str]:
 def match_axes(data: xarray.Dataset, names: Iterable[Hashable]) -> dict[Hashable, Hashable]:
     """Map names to axes, and omit names that do not match an axis.
 
-    A name that is neither a dimension nor a coordinate matches the only axis with the same meaning,
-    as ``lat`` matches ``latitude``. As a fallback, ``x`` matches a longitude and ``y`` a latitude.
+    A name that is neither a dimension nor a coordinate matches the only axis with its meaning, for
+    example ``latitude`` for ``lat``. As a fallback, ``x`` matches a longitude and ``y`` a latitude.
     """
     known = {*data.sizes, *data.coords}
     axes: dict[Hashable, Hashable] = {}

@@ -330,7 +330,7 @@ def check_name(caller: str, name: Hashable, names: Iterable[Hashable]) -> None:
 
 
 def check_names(caller: str, data: xarray.Dataset, names: Iterable[Hashable]) -> None:
-    """Raise an error if a name is neither a dimension nor a 1-d or indexed coordinate."""
+    """Raise an error unless each name is a dimension, a 1-d coordinate or an indexed coordinate."""
     known = [*dict.fromkeys([*data.sizes, *data.xindexes, *data.coords])]
     for name in names:
         check_name(caller, name, known)
@@ -345,7 +345,7 @@ def check_names(caller: str, data: xarray.Dataset, names: Iterable[Hashable]) ->
 
 
 def pandas_index(data: xarray.Dataset, name: Hashable) -> PandasIndex | None:
-    """Return a pandas index for a 1-d coordinate, or None if it has no labels or another index."""
+    """Return a pandas index for a 1-d coordinate, or None if it has another index or no labels."""
     index = data.xindexes.get(name)
     if type(index) is PandasIndex:
         return index
@@ -497,7 +497,7 @@ def select_labels(
 def estimate_labels(
     data: xarray.Dataset, labels: Mapping[Hashable, Any], request: Request, options: Options
 ) -> dict[str, Estimate]:
-    """Estimate the reads of `select_labels` for each lazy variable."""
+    """Estimate how much data `select_labels` reads for each lazy variable."""
     positions: Mapping[Hashable, Any] = {}
     axes: dict[Hashable, _Neighbors] = {}
     if request.is_linear:
@@ -581,7 +581,7 @@ class _Neighbors:
         all_labels: Mapping[Hashable, Any],
         request: Request,
     ) -> _Neighbors:
-        """Look up labels with a method other than "linear", so that both neighbors are equal."""
+        """Look up labels without interpolation, and use the result as both neighbors."""
         _, position = _of_one_axis(data, name, index, all_labels, request)
         if isinstance(position, slice) or np.asarray(position).dtype == bool:
             position = np.arange(len(axis))[position]
@@ -935,7 +935,7 @@ def _fit(request: Request, data: xarray.Dataset, name: Hashable, labels: Any) ->
 
 
 def _fit_after_turns(request: Request, data: xarray.Dataset, name: Hashable, labels: Array) -> bool:
-    """Return whether all labels are on the axis if compared modulo 360 degrees."""
+    """Return whether shifts by multiples of 360 degrees bring all labels into the axis's range."""
     named = NAMES.get(str(name).casefold()) == "longitude"
     if not (named or "longitude" in meanings_of(data[name])) or (abs(labels) > _MOST_TURNED).any():
         return False
@@ -957,7 +957,7 @@ def _in_other_units(data: xarray.Dataset, name: Hashable, labels: Array) -> str:
 
 
 def reproject(data: xarray.Dataset, axis: xarray.DataArray | None) -> str:
-    """Return a hint to reproject points to the units of `axis`, or to degrees if None."""
+    """Return a hint to reproject points to the units of `axis`, or to degrees if `axis` is None."""
     system = data.encoding.get("crs")
     what = f"the raster is in {system}, " if system else "the grid is in "
     units = "degrees" if axis is None else unit_of_map(axis)

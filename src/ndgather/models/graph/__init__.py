@@ -147,7 +147,7 @@ class OutputArray:
 
 
 def leave_out_sequences(path: object, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop sequences (lists) with a warning and return the tensors, or raise if there are none."""
+    """Return the tensors, and warn about each sequence (list). Raise if all are sequences."""
     arrays = {name: value for name, value in values.items() if not isinstance(value, list)}
     for name in (name for name in values if name not in arrays):
         if not arrays:
@@ -177,7 +177,7 @@ def fit_inputs(ports: Sequence[Port], inputs: Mapping[str, Array]) -> dict[str, 
     """Convert `inputs` to the dtypes of the model, or raise an error if a dtype or shape is wrong.
 
     Arrays are converted to native byte order, and fixed-width strings are converted to Python
-    strings. Raw bytes, as ``.npy`` files store bfloat16, are viewed as the type of the model.
+    strings. Raw bytes, for example bfloat16 in ``.npy`` files, are viewed as the model's dtype.
     """
     known = {port.name: port for port in ports}
     for name in inputs:

@@ -366,7 +366,7 @@ def _smaller_off_axis(call: KnownCall) -> str | None:
 
 
 def _duplicates(call: KnownCall) -> str | None:
-    """Describe a position with duplicate indices if the call has no reduction."""
+    """Describe a position of data that several indices address, if the call has no reduction."""
     if call.row.duplicates is Duplicates.NOT_APPLICABLE or call.reduction != "none":
         return None
     return _repeated(call)

@@ -69,7 +69,7 @@ def index_places(
     """Return the positions and values of the indices that determine ``result[at]``.
 
     For a gather, the list contains a single position. For a scatter, the list contains a position
-    for each update of the element, up to eight. The list is empty for operators with a definition.
+    for each update of the element, up to eight. The list is empty if `row` has a definition.
     """
     if row.definition is not None:
         return []

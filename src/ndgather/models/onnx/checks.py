@@ -122,7 +122,7 @@ def _no_import(domain: str, node: NodeProto) -> Finding:
 
 
 def _place(nodes: Iterable[NodeProto], text: str) -> str:
-    """Return the title of the node that an onnx error mentions, or "model" if it is ambiguous."""
+    """Return the title of the only node that matches an onnx error, otherwise "model"."""
     found = re.search(r"op_type:\s*(\w+)(?:, node name: (.*?))?\)", text)
     operator, name = found.groups("") if found else ("", "")
     if found is None and (found := re.search(r"[Nn]ame: ?(.*?) OpType: (\w+)", text)):

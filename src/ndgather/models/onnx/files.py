@@ -395,7 +395,7 @@ def check_tensors(tensors: Iterable[TensorProto], folder: FilePath) -> None:
 
 
 def check_tensor(tensor: TensorProto, folder: FilePath) -> tuple[Path, int, int]:
-    """Return the file, offset and length of an external tensor, or raise if any is invalid."""
+    """Return an external tensor's file, offset and length, or raise if any of them is invalid."""
     path, size = _external_file(tensor, folder)
     return path, *_extent(tensor, path, size)
 

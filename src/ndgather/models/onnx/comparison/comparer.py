@@ -200,7 +200,7 @@ class Comparer:
 
         @cache
         def differing(count: int) -> tuple[str, str] | None:
-            """Return a result of the first `count` nodes that differs and that later nodes read."""
+            """Find a difference in the values that the first `count` nodes pass to later nodes."""
             names = [name for node in nodes[:count] for name in node.output if name]
             leaving = [name for name in names if last_read.get(name, -1) >= count]
             expected, actual = first.values_of(leaving), run.values_of(leaving)
@@ -246,7 +246,7 @@ class TracedRun:
         return version, answer
 
     def values_of(self, names: Sequence[str]) -> Values:
-        """Run the part of the model that computes `names`, and return the values except lists."""
+        """Run the part of the model that computes `names`, and return all results except lists."""
         part = self._model.part_for(names)
         with self._process(part) as process:
             values = process.run(part.names, self._inputs).values or ()

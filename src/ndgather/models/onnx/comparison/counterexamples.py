@@ -152,7 +152,7 @@ def search(
 class _Searcher:
     """A search that draws inputs and reuses a process for each runtime.
 
-    `counts` contains the number of tries that caused each kind of difference, keyed by first try.
+    `counts` maps the first try with each kind of difference to the number of tries with this kind.
     """
 
     def __init__(
