@@ -25,7 +25,7 @@ def misused(
 ) -> CallError:
     """Return the error for arguments that do not match a signature.
 
-    The list `given` contains all argument values, and `names` are the keywords of the last values.
+    `given` lists all argument values; the last values were passed by the keywords in `names`.
     If there are too many positional arguments, `hint_of` returns a hint about them.
     """
     parameters = signature.parameters

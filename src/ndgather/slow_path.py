@@ -1,9 +1,9 @@
 """Convert the arguments of refused calls and run the calls again, or raise an error.
 
 The core accepts NumPy arrays in native byte order, and adapters handle arrays of other libraries.
-This module converts lists, subclasses and other byte orders. The module `ndgather.arrays.rows`
-handles object arrays and scatters that require several steps, as with ``reduction="mean"`` and
-``use_init_val=False``.
+This module converts lists, subclasses of `numpy.ndarray` and arrays in other byte orders. The
+module `ndgather.arrays.rows` handles object arrays, and scatters that require several steps, for
+example because of ``reduction="mean"`` or ``use_init_val=False``.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _is_one_step(call: Call) -> bool:
 
 
 def scatter_in_steps(call: Call) -> Array:
-    """Run a scatter in several steps, in a copy of data with native byte order."""
+    """Convert data to native byte order, and run a scatter on this copy in several steps."""
     dtype = call.data.dtype
     native = dtype.newbyteorder("=")
     data: Array = call.data.astype(native, order="C")

@@ -41,7 +41,7 @@ def gather_nd(
 ) -> Array:
     """Compute the cotangent of `data` in ``gather_nd(data, indices, batch_dims)``.
 
-    Each slice of the cotangent is added to an array of zeros at the position it was read from.
+    Each slice of the cotangent is added to an array of zeros, at the position the gather read.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def gather_elements(
 ) -> Array:
     """Compute the cotangent of `data` in ``gather_elements(data, indices, axis)``.
 
-    Each element of the cotangent is added to an array of zeros at the position it was read from.
+    Each element of the cotangent is added to an array of zeros, at the position the gather read.
 
     Parameters
     ----------
@@ -140,8 +140,8 @@ def gather_windows(
 ) -> Array:
     """Compute the cotangent of `data` in ``gather_windows(data, starts, window_shape)``.
 
-    The result is zero, except where windows of the cotangent are added at the positions they were
-    read from, as in ``torch.nn.Fold`` or overlap-add methods.
+    Each window of the cotangent is added to an array of zeros, at the positions that the gather
+    read. ``torch.nn.Fold`` and overlap-add methods work in the same way.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def gather_ranges(
 ) -> Array:
     """Compute the cotangent of `data` in ``gather_ranges(data, starts, stops)``.
 
-    Each range of the cotangent is added to an array of zeros at the position it was read from.
+    Each range of the cotangent is added to an array of zeros, at the positions the gather read.
 
     Parameters
     ----------

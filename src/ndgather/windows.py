@@ -1,7 +1,7 @@
 """Index arithmetic, views and gathers for windows, which may extend past the bounds.
 
-In modes ``edge`` and ``reflect``, a gather from a stored array first reads each position that a
-window needs once, in order. The function `arrange` then repeats and mirrors the elements.
+In modes ``edge`` and ``reflect``, a gather from a stored array first reads the positions of each
+window in order, without repetition. The function `arrange` then repeats and mirrors the elements.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class NumPyLibrary:
 
 
 def near(mode: str, starts: Any, size: Any, wide: int, library: Any = NumPyLibrary) -> Any:
-    """Return int64 starts close to the axis whose windows have the same elements.
+    """Return starts moved close to the axis, as int64; the elements of windows do not change.
 
     Adding a position within a window to the new starts cannot overflow. For windows of size 2 on an
     axis of size 5, the starts -9, -1, 3 and 9 become::
@@ -186,7 +186,7 @@ def gather_windows(call: Call) -> Array | _core.Refusal:
 
 
 def _continued(call: Call, covered: Sequence[tuple[int, int]]) -> Array:
-    """Return the box `covered`, extending data past the bounds in the mode of each axis."""
+    """Return the box `covered`, extending data past the bounds as the mode of each axis says."""
     data: Array = call.data
     for axis, (mode, (first, end)) in enumerate(zip(call.modes, covered, strict=True)):
         size, begin, stop = data.shape[axis], 0, data.shape[axis]
@@ -260,7 +260,7 @@ def check(call: Call) -> None:
 
 
 def _raise_refusal(call: Call, data: Sequence[int]) -> None:
-    """Raise an error if the core refuses the call, reporting `data` as the shape of data."""
+    """Raise an error if the core refuses the call; the error reports `data` as the data shape."""
     refusal = call.run()
     if isinstance(refusal, _core.Refusal):
         arguments.raise_error(call, _core.Refusal((*refusal[:2], data, *refusal[3:])))

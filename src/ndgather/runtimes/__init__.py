@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """A runtime that requires `module`, and whether it can map tensors from external files."""
+    """A runtime that requires `module` and may be able to map tensors from external files."""
 
     module: str
     adapter: str  # the module whose ``session(source, options)`` returns a `Session`

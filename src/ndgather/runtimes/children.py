@@ -150,7 +150,7 @@ class RuntimeProcess(_Child):
             self.failed = Answer(**{kind: what})
 
     def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> Answer:
-        """Run the model, or return the same answer again if the process has crashed."""
+        """Run the model, or repeat the earlier error if loading failed or the process crashed."""
         if self.failed is not None:
             return self.failed
         kind, what = self.ask((list(names), dict(inputs)))

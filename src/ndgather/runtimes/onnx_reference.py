@@ -1,4 +1,4 @@
-"""The adapter of the ONNX reference evaluator, which refuses operators with known bugs."""
+"""Run models in the ONNX reference evaluator, and refuse nodes that it computes wrongly."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _nodes_in(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[NodeProto
 
 
 class Scatter(OpRun):
-    """The operator Scatter of opsets 9 and 10, which the evaluator does not implement."""
+    """The operator Scatter (opsets 9 and 10), which the evaluator does not implement."""
 
     op_domain = ""
 
@@ -125,7 +125,7 @@ class Scatter(OpRun):
 
 
 def with_defaults(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Inline functions if any has attributes, whose default values the evaluator ignores."""
+    """If any function has attributes, inline all functions, as the evaluator ignores defaults."""
     functions = {(item.domain, item.name, item.overload): item for item in model.functions}
     if not any(item.attribute or item.attribute_proto for item in model.functions):
         return model

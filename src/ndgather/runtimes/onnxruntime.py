@@ -1,4 +1,4 @@
-"""The adapter of onnxruntime, which uses its default session options."""
+"""Run models in onnxruntime with its default session options."""
 
 from __future__ import annotations
 

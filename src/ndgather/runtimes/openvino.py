@@ -1,4 +1,4 @@
-"""The adapter of OpenVINO, which reads ONNX models with its ONNX frontend."""
+"""Run models in OpenVINO, which reads them with its ONNX frontend."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class _Session:
 
 
 def _by_name(ports: Sequence[Any]) -> dict[str, Any]:
-    """Return a dict of ports by tensor name, and by layer name if the layer name is unique."""
+    """Map the tensor names and the unique layer names of ports to the ports."""
     counts = Counter(port.node.friendly_name for port in ports)
     layers = {name: port for port in ports if counts[name := port.node.friendly_name] == 1}
     return layers | {name: port for port in ports for name in port.get_names()}
@@ -83,7 +83,7 @@ def _tensor(array: Array) -> Any:
 
 
 def _array(output: Array, element_type: Any) -> Array:
-    """Return an output as a view with the ml_dtypes type that its bits represent."""
+    """Return an output; if it contains the bits of an ml_dtypes type, view it as this type."""
     for name, type_name in _NAMES.items():
         if getattr(_openvino().Type, type_name) == element_type:
             return output.view(dtype_named(name))

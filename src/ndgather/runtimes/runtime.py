@@ -41,7 +41,7 @@ class Session(Protocol):
     """A loaded model."""
 
     def run(self, names: Sequence[str], inputs: Mapping[str, Array]) -> list[Any]:
-        """Return the values of the outputs called `names`, in the same order."""
+        """Return the values of the outputs that `names` lists, in the same order."""
         ...
 
 

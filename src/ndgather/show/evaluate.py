@@ -1,6 +1,6 @@
 """Evaluate a call, and determine which elements the entries of its indices address.
 
-An entry of indices is an index tuple or, for `gather` and the functions on elements, an integer.
+An entry of indices is an index tuple if ``call.kind.tuples`` is true, and otherwise an integer.
 Each entry addresses a box of data and a box of the dense array, which is the result of a gather or
 the updates of a scatter.
 """
@@ -47,7 +47,7 @@ class State(StrEnum):
 class Evaluation:
     """A call with its arguments converted to NumPy arrays, and its result or error.
 
-    If `readable` is false, data is a stand-in with the shape and dtype of a stored or lazy array.
+    If `readable` is false, data stands in for a stored or lazy array of the same shape and dtype.
     `dense_shape` is None if the shapes are invalid.
     """
 
@@ -60,7 +60,7 @@ class Evaluation:
 
 
 def evaluate(call: Call, error: NdgatherError | None = None) -> Evaluation:
-    """Run a call, or only check it if data is large or stored, unless `error` is given."""
+    """Run a call, or only check it if data is large or stored. If `error` is given, do neither."""
     data, readable, grid = _data(call)
     updates = _without_labels(call.updates)
     indices = arguments.native_indices(replace(call, indices=_without_labels(call.indices)))
@@ -95,7 +95,7 @@ def evaluate(call: Call, error: NdgatherError | None = None) -> Evaluation:
 
 
 def _data(call: Call) -> tuple[Array, bool, Grid | None]:
-    """Return data as an array, whether its values are readable, and its grid of chunks."""
+    """Return data as an array, a flag that is true if its values are readable, and its grid."""
     if exchange.store_of(call.data) is not None and not isinstance(call.data, np.memmap):
         reader: Reader = exchange.opened(call)
         if math.prod(reader.grid.shape) > _MOST_READ:
@@ -153,7 +153,7 @@ MOST_ENTRIES = max(_TUPLES[0], _WINDOWS[0], _INTEGERS[0])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """An entry of indices, whose `start` and `data` are None if it addresses no element."""
+    """An entry of indices; if it addresses no element, its `start` and `data` are None."""
 
     position: Position  # its position in indices
     values: tuple[int, ...]
@@ -179,7 +179,7 @@ class DrawnEntries:
         return next(entry for entry in self.entries if entry.position == position)
 
     def source(self, entry: Entry, place: Position) -> Position | None:
-        """Return the data position for an element of the dense array, or None if out of bounds."""
+        """Return a dense element's position in data, or None if the position is out of bounds."""
         if entry.start is None:
             return None
         slices = [place[axis] for axis in self.axes.dense_slices]

@@ -42,7 +42,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paint:
-    """The fill and stroke of a rectangle or line, which are not painted if None."""
+    """The fill and stroke of a rectangle or line; a fill or stroke of None is not painted."""
 
     fill: str | None = None
     fill_opacity: float = 1.0
@@ -123,7 +123,7 @@ Shape: TypeAlias = Rect | Line | Label
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The shapes of an entry; `is_entry` is true if they show the entry in indices itself."""
+    """The shapes of an entry of indices; `is_entry` is true if they are in the panel of indices."""
 
     entry: int
     sentence: str
@@ -320,7 +320,7 @@ def _chip_width(box: Box, entries: Sequence[EntryLabel]) -> float:
 
 
 def picture_drawing(scene: Scene) -> Drawing:
-    """Draw a whole scene, starting a new row of panels at the maximum width."""
+    """Draw a whole scene; a panel that would exceed the maximum width starts a new row."""
     drawings = [panel_drawing(panel, scene.entries, _PLANES) for panel in scene.panels]
     items: list[Shape | Group] = []
     x, y = _MARGIN, _MARGIN + 40

@@ -55,7 +55,7 @@ class Picture:
         return _text(self._scene, width or shutil.get_terminal_size().columns)
 
     def to_html(self, style: bool = True) -> str:
-        """Return the picture as an HTML element, whose arrays wrap on narrow pages.
+        """Return the picture as an HTML element; on narrow pages, its arrays wrap to new rows.
 
         Parameters
         ----------

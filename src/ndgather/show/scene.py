@@ -1,6 +1,6 @@
-"""The content of pictures before layout.
+"""The content of pictures, without a layout.
 
-A scene consists of panels with planes of cells and boxes, which `picture` and `svg` render.
+`picture` and `svg` render scenes. A scene has panels, and a panel has planes of cells and boxes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """The rectangle of cells that an entry addresses, as first and last row and column."""
+    """The rectangle of cells that an entry addresses; `rows` and `columns` are (first, last)."""
 
     entry: int
     rows: tuple[int, int]
@@ -307,7 +307,7 @@ class _Panels:
         return "" if drawn == count else f"{drawn} of {count:,} entries"
 
     def _marks(self, regions: Sequence[Region | None], crosses_out: bool = False) -> list[Mark]:
-        """Return a mark for each entry with a region; if `crosses_out`, mark replaced updates."""
+        """Mark each region that is not None, and flag replaced updates if `crosses_out` is true."""
         return [
             (n, region, crosses_out and self.last.get(entry.data, n) != n)
             for n, (entry, region) in enumerate(zip(self.drawn.entries, regions, strict=True))
@@ -420,7 +420,7 @@ def _title(call: Call) -> str:
 
 
 def _sentence(drawn: DrawnEntries, entry: Entry) -> str:
-    """Return a sentence about what an entry addresses and its effect."""
+    """Return a sentence that says what an entry addresses and what its effect is."""
     call = drawn.call
     raw = list(map(str, entry.values))
     value = f"({', '.join(raw)}{',' if len(raw) == 1 else ''})" if call.kind.tuples else raw[0]

@@ -83,7 +83,7 @@ def _escaped(text: str) -> str:
 
 
 def _elements(items: Sequence[Shape | Group]) -> Iterator[str]:
-    """Yield SVG elements, of which only groups are visible to screen readers."""
+    """Yield SVG elements; screen readers see only the groups in the panel of indices."""
     hidden: list[str] = []
     for item in (*items, None):
         if item is not None and not isinstance(item, Group):

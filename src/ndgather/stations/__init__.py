@@ -1,1 +1,1 @@
-"""Lookups of the points of a table in the dataset of a file or store."""
+"""For each point in a table, look up values in a dataset from a file or store."""

@@ -1,4 +1,4 @@
-"""Lookups of the points of a table in a dataset, which add columns of values to the table.
+"""Look up values in a dataset for the points in a table, and add them to the table as columns.
 
 The columns of a table contain strings or have Parquet types. Only columns that select points are
 converted. The output consists of the unchanged input and additional columns.
@@ -77,11 +77,11 @@ _KEEP = "--keep COLUMN makes a column select nothing"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """A lookup of the points of a table in a dataset.
+    """A lookup of values in a dataset for the points in a table.
 
     Columns whose names match labels of the dataset select points. All other columns are copied. If
     `variables` is empty, every variable with the dimensions of the points is read. If variables
-    have other dimensions, each point has a row for every label of these dimensions.
+    have additional dimensions, each point has a row for every combination of labels along them.
     """
 
     place: str
@@ -354,7 +354,7 @@ class Result:
         write_text(file, PIPE, blocks, self.table, as_lines=as_lines)
 
     def _can_copy_lines(self, output: Path) -> bool:
-        """Return whether output rows can be lines of the table with unquoted numbers appended."""
+        """Return whether output rows can be lines of the table followed by unquoted numbers."""
         variables = map(self.data.__getitem__, (*self.others, *self.data.data_vars))
         kinds = {each.dtype.kind for each in (*variables, *self.added.values())}
         return (
@@ -835,7 +835,7 @@ def _check_known(
 
 
 def _dims_by_name(data: xarray.Dataset) -> dict[Hashable, tuple[Hashable, ...]]:
-    """Map coordinates, and dimensions without labels, to their dimensions."""
+    """Map the name of each coordinate and each unlabeled dimension to a tuple of dimensions."""
     coords = data.coords
     dims: dict[Hashable, tuple[Hashable, ...]] = {}
     for name in (*data.indexes, *coords, *data.sizes):

@@ -1,7 +1,7 @@
 """GeoTIFF files as datasets.
 
-rasterio reads the georeference and the mask of a file. If the file has no mask, palette, lossy
-compression or omitted tile, tiles are decoded by tifffile, which is twice as fast as rasterio.
+rasterio reads the georeference and the mask of a file. If the file has no mask, no palette, no
+lossy compression and no omitted tiles, tifffile decodes the tiles, twice as fast as rasterio.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ class TextTable:
         return is_text and of_utf8 and is_clear and not quoted_or_broken
 
     def lines(self, count: int = BLOCK) -> Iterator[pd.DataFrame]:
-        """Yield frames with a single column of lines, named after the header line."""
+        """Yield frames with a single column of lines; the name of the column is the header line."""
         lines = io.TextIOWrapper(io.BytesIO(self._content), "utf-8", newline="\n")
         header = next(lines).removeprefix(_BYTE_ORDER_MARK).removesuffix("\n")
         for start in range(0, max(1, self.size), count):
@@ -130,7 +130,7 @@ class TextTable:
 
     @property
     def separator_hint(self) -> str:
-        """A hint for errors if the only column name contains another separator."""
+        """If the only column name contains another separator, a hint to use that separator."""
         others = [other for other in ",;\t|" if other != self._separator and other in self.names[0]]
         return f"; write --separator {others[0]!r}" if others and len(self.names) == 1 else ""
 
@@ -251,7 +251,7 @@ def write_table(
 
 
 class _Lines(io.StringIO):
-    """A buffer that replaces the default line end of csv, which makes csv quote line breaks."""
+    """A buffer that replaces csv's default line end; that line end makes csv quote line breaks."""
 
     end = ""
 

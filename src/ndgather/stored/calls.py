@@ -150,7 +150,7 @@ class _GatherJob:
 
 
 def values_at(sources: Sequence[PointsOfChunk], values: Array) -> list[Array]:
-    """Return an array of the elements of a chunk for each set of points."""
+    """For each set of points in a chunk, return an array of the elements at these points."""
     return [read_at(source, source.view(values)) for source in sources]
 
 

@@ -33,7 +33,7 @@ _MISSING: ContextVar[str] = ContextVar("missing_chunks", default="fill")
 def missing_chunks(what: Literal["fill", "raise"]) -> Iterator[None]:
     """Context manager that makes gathers raise an error if a stored chunk is missing.
 
-    Chunks are missing if they were never written, or after an incomplete copy or upload. By
+    Chunks are missing if they were never written or if a copy or upload was incomplete. By
     default, zarr and HDF5 return the fill value for missing chunks.
 
     Parameters
@@ -245,9 +245,9 @@ class Reader(Protocol):
 class Writer(Reader, Protocol):
     """A reader that can also replace whole chunks of its grid.
 
-    The optional attribute `replaces_objects` is true if writes are atomic, and durable when `write`
-    returns; `journal` requires such a writer. If values may differ when read back, scatters raise
-    an error, and the optional attribute `loss` contains the reason for its message.
+    The optional attribute `replaces_objects` is true if each write is atomic and is durable as soon
+    as `write` returns, which `journal` requires. If values may differ when read back, the optional
+    attribute `loss` contains the reason, and scatters raise an error with this reason.
     """
 
     @property
@@ -298,7 +298,7 @@ class IndexedArray:
 
 
 def new_permits(count: int) -> Permits:
-    """Return a queue of permits to hold a decoded chunk, each with a reusable buffer or None."""
+    """Return a queue of permits to hold a decoded chunk; a permit is a reusable buffer or None."""
     free: Permits = SimpleQueue()
     for _ in range(count):
         free.put(None)

@@ -287,7 +287,7 @@ def as_stored_now(array: h5py.Dataset) -> h5py.Dataset:
 
 
 def _is_plain(array: h5py.Dataset) -> bool:
-    """Return whether the file stores elements as NumPy does, unlike 24-bit integers."""
+    """Return whether elements are stored in the format of NumPy; 24-bit integers are not."""
     if array.dtype.kind not in "biufc":
         return False
     return bool(array.id.get_type().equal(h5py.h5t.py_create(array.dtype)))

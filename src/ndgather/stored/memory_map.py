@@ -29,7 +29,7 @@ def run(call: Call) -> Any:
 
 
 class Pages:
-    """A reader and writer for boxes of a memory-mapped array, by default of a page each."""
+    """A reader and writer for boxes of a memory-mapped array; by default, a box fits in a page."""
 
     in_flight = 1
 

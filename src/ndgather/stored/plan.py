@@ -76,7 +76,7 @@ class Points:
 
     @classmethod
     def one_run(cls, bits: tuple[int, ...], offset_in_chunk: Array, positions: Array) -> Points:
-        """Return points that form a single run of an arbitrary chunk."""
+        """Return points that form a single run, in a chunk whose index does not matter."""
         count = len(offset_in_chunk)
         start, stop = np.array([0]), np.array([count])
         return cls(
@@ -156,7 +156,7 @@ class StoredPlan:
 
     @cached_property
     def _counts(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]], int]:
-        """(axis, chunk count) pairs of indexed and of sliced axes, and the steps per group."""
+        """Indexed axes and chunk counts, sliced axes and chunk counts, and the steps per group."""
         counts = self.grid.counts
         points = [(axis, counts[axis]) for axis in self.axes.points[::-1]]
         slices = [(axis, counts[axis]) for axis in self.axes.slices[::-1]]
@@ -381,7 +381,7 @@ def _window_points(call: Call, grid: Grid) -> Points:
 
 
 def _window_block(call: Call, starts: Array, number: int, grid: Grid) -> tuple[Array, ...]:
-    """Return the parts and runs of consecutive windows, the first of which has index `number`.
+    """Return the parts and runs of a block of windows; the first window has index `number`.
 
     A part has packed coordinates and a window index. A run has a chunk index, the index of its
     first part, and the box ``low:high`` that its parts occupy in their windows.

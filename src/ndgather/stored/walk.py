@@ -1,4 +1,4 @@
-"""Read the chunks of a plan with several workers, each of which processes the chunks it reads.
+"""Read the chunks of a plan with several workers; each worker processes the chunks that it reads.
 
 Workers are threads of this process or tasks of an executor. Memory is bounded, because both the
 number of decoded chunks in threads and the number of bytes in transit to an executor are limited.
@@ -141,7 +141,7 @@ def _on_threads(
 
 
 def _next(news: queue.SimpleQueue[Any]) -> Any:
-    """Return the next entry, polling so that interrupts are handled even just before a wait."""
+    """Return the next entry; short waits ensure that an interrupt just before a wait is handled."""
     while True:
         with suppress(queue.Empty):
             return news.get(timeout=_POLL_SECONDS)

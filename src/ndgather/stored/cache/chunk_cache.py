@@ -175,7 +175,7 @@ def itself(reader: Reader) -> Reader:
 
 
 def _new_memory(count: int) -> NDArray[np.uint8]:
-    """Allocate `count` bytes, such that large allocations return to the system when freed."""
+    """Allocate `count` bytes; large allocations return to the system when they are freed."""
     if count < _MAPPED_BYTES:
         return np.empty(count, np.uint8)
     return np.frombuffer(mmap.mmap(-1, count, **_PRIVATE), np.uint8)

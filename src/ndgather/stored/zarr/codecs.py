@@ -86,7 +86,7 @@ def _lz4_size(stored: Bytes) -> int | None:
 
 
 def _gzip_size(stored: Bytes) -> int | None:
-    """Return the decoded size of the last gzip member (RFC 1952, 2.3.1), usually the only one."""
+    """Return the decoded size of the last (and usually only) gzip member (RFC 1952, 2.3.1)."""
     _check_kind(stored[:2].tobytes(), "gzip")
     if stored.size < _GZIP_LEAST_BYTES:
         return None

@@ -70,7 +70,7 @@ class LocalFiles:
 
 
 class StoreObjects:
-    """The objects of a store that is not local, which is responsible for retrying requests."""
+    """The objects of a store that is not local; the store is responsible for retrying requests."""
 
     def __init__(self, store: Store, in_flight: int) -> None:
         self._store = store
