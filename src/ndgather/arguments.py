@@ -285,7 +285,7 @@ def check_plain_out(call: Call, shape: Shape) -> None:
     refusal = _core.check_out(call.out, np.broadcast_to(np.zeros((), dtype), shape))
     if refusal.rule != "none":
         raise_error(call, refusal)
-    if call.out.dtype != dtype:  # string dtypes can differ in the missing value
+    if call.out.dtype != dtype:  # string dtypes may still differ in their missing value
         raise messages.out_dtype(call.caller, call.out.dtype, dtype)
 
 

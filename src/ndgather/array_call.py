@@ -95,7 +95,7 @@ class Call:
     arithmetic: Any = None  # "bfloat16" or a 256x256 table for dtypes that NumPy lacks
     window_shape: tuple[int, ...] = ()  # for windows
     memory: Any = None  # the maximum size of buffers for stored arrays, in bytes
-    progress: Any = None  # a function of the completed and total numbers of chunks
+    progress: Any = None  # a function that receives the numbers of completed and of all chunks
     executor: Any = None  # the executor that reads the chunks of stored arrays
     updates_name: str = "updates"  # the name of `updates` in error messages
 

@@ -63,7 +63,7 @@ class Axes:
                 dense_slices=tuple(range(window, window + data_rank - end)),
             )
         axis, batch = int(call.axis) % data_rank, batch + rank * (batch < 0)
-        end = axis + rank - batch  # the axes of indices become axis:end in the result
+        end = axis + rank - batch  # axes `axis` to `end - 1` of the result come from indices
         return cls(
             points=(*axes[:batch], axis),
             indexed=(axis,),

@@ -33,7 +33,7 @@ class NdgatherError(Exception):
     """The base class of all ndgather exceptions."""
 
     if not TYPE_CHECKING:  # mypy would lose the parameter types
-        __init__ = Exception.__init__  # lets `tf.function` extend messages and keep the class
+        __init__ = Exception.__init__  # so that `tf.function` extends messages and keeps the class
 
 
 class ShapeError(NdgatherError, ValueError):
@@ -122,7 +122,7 @@ class LabelError(NdgatherError, KeyError):
         self.position = position
         self.count = count
 
-    def __str__(self) -> str:  # KeyError would return the repr of the message
+    def __str__(self) -> str:  # `KeyError.__str__` would return the repr of the message
         return str(self.args[0])
 
 

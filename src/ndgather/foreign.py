@@ -33,11 +33,11 @@ _CONVERTED = ("__array__", "__array_interface__", "__array_struct__", "__len__",
 _OF_ARRAYS = ("shape", "dtype", *_CONVERTED[:3], "__dlpack__")
 _MOST_AXES = 64
 _ELEMENTS = {int, float, complex, bool, str, bytes, type(None)}
-# Maps costly conversion methods to the kind of arrays that have each method.
+# Maps each costly conversion method to the kind of arrays that have the method.
 _COSTLY = {"todense": "sparse", "toarray": "sparse", "to_dense": "sparse", "compute": "lazy"}
 _INDICES = ("indices", "starts")
 _BASIC = {slice, type(None), type(...)}  # the types used in basic indexing
-# For each library, the functions that stack, broadcast and convert, and the last-axis argument.
+# For each library, functions that stack, broadcast and convert, and an argument for the last axis.
 _STACKS = {
     "dask": ("da.stack", "da.broadcast_arrays", "da.asarray", "axis=-1"),
     "jax": ("jnp.stack", "jnp.broadcast_arrays", "jnp.asarray", "axis=-1"),
@@ -212,7 +212,7 @@ def whole(name: str, library: str) -> str:
         return f"tf.cast({name}, tf.int64)"
     if library not in _STACKS:
         return f"{library}.astype({name}, {library}.int64)"
-    is_array = library != "numpy" or "(" in name  # a plain name may be a list
+    is_array = library != "numpy" or "(" in name  # a name that is not a call may refer to a list
     return f"{name}.astype(int)" if is_array else f"np.asarray({name}).astype(int)"
 
 
@@ -231,7 +231,7 @@ def has_mask(value: object) -> bool:
 
 def has_rules(value: object, names: tuple[str, ...] = MEANINGS) -> bool:
     """Return whether `value` has a unit or is an array subclass that overrides NumPy's behavior."""
-    packages = ("numpy", "jax")  # JAX traces NumPy arrays as a subclass
+    packages = ("numpy", "jax")  # during tracing, JAX replaces NumPy arrays with its own subclass
     own = [b for b in type(value).__mro__ if b.__module__.partition(".")[0] not in packages]
     of_array = isinstance(value, np.ndarray)
     return any(

@@ -30,9 +30,9 @@ Name: TypeAlias = Literal["none", "add", "sub", "mul", "min", "max", "mean"]
 class Row:
     """One reduction. An empty name means that the library has no equivalent."""
 
-    kinds: str  # the supported results of `dtypes.number_kind`
+    kinds: str  # letters of the supported kinds of numbers; see `dtypes.number_kind`
     start: Literal[0, 1, "least", "greatest"]  # the identity
-    of_bits: str  # the equivalent reduction of 0 and 1, modulo 2
+    of_bits: str  # for booleans as 0 and 1, the reduction with the same result modulo 2
     # How gradients flow: unchanged ("moves"), divided by the number of terms ("counts"),
     # multiplied by other factors ("others"), or split among terms equal to the result ("equals").
     derivative: Literal["moves", "counts", "others", "equals"]
@@ -40,9 +40,9 @@ class Row:
     sign: str = ""  # the infix operator in formulas, or "" for functions
     torch: str = ""  # name in `Tensor.scatter_reduce`
     tensorflow: str = ""  # name in `tf.math.unsorted_segment_...`
-    added: int = 0  # the factor of an added update, or 0 if updates are not added
+    added: int = 0  # 1 for add, -1 for sub, and 0 for all other reductions
     takes: Callable[[Any, Any], Any] | None = None  # whether an update replaces an element
-    onnx: tuple[str, int] = ("", 0)  # the operator and the first opset of its scatters
+    onnx: tuple[str, int] = ("", 0)  # the operator, and the first opset whose scatters support it
 
 
 # The reductions are in the same order as in the core, which does not implement mean.

@@ -37,7 +37,7 @@ class Library:
         self.xp, self.data, self.options = xp, data, options
         self.numbers: Any = None  # the row number of each update, for `scatter`
         self.drops = False  # whether the row number `count` marks updates that are dropped
-        self.fills = False  # whether a deferred check fills or drops out-of-bounds entries
+        self.fills = False  # whether entries that fail a deferred check are filled or dropped
 
     def arange(self, size: Any) -> Any:
         return self.xp.arange(size, dtype=self.xp.int64, **self.options)
@@ -240,7 +240,7 @@ def _starts(
     if any(raising):
         begins = [size - wide + 1 for size, wide in zip(sizes, window, strict=True)]
         resolved = _resolved(replace(call, mode="raise"), library, layout, begins, raising)
-    # Positions within a window are added to starts near the axis, so the sums cannot overflow.
+    # Move distant starts near the axis, so that adding positions within a window cannot overflow.
     near = [
         windows.near(mode, call.indices[..., entry], size, wide, library)
         for entry, (mode, size, wide) in enumerate(zip(modes, sizes, window, strict=True))
@@ -389,7 +389,7 @@ def products_of_others(xp: Any, factors: Any, rows: Any) -> Any:
     def before(factors: Any, rows: Any) -> Any:
         """For each factor, return the product of the preceding factors in the same row."""
         product, reach = shifted(factors, rows, 1), 1
-        # Each iteration doubles the number of preceding factors in the products: 1, 2, 4, ...
+        # In each iteration, the number of preceding factors in products doubles from 1 to 2, 4, ...
         while reach < len(rows):
             product = product * shifted(product, rows, reach)
             reach *= 2

@@ -126,7 +126,7 @@ def _reduce(call: Call, result: Array) -> None:
     touched, first, position = np.unique(rows, return_index=True, return_inverse=True)
     view, key = _addressed(layout, result, touched)
     part, position = view[key], position.reshape(-1, 1)
-    if not reductions.has_start(call, part.dtype):  # each row starts from its first update
+    if not reductions.has_start(call, part.dtype):  # initialize each row to its first update
         others = np.ones(len(rows), np.bool_)
         others[first] = False
         part, position, updates = updates[first], position[others], updates[others]

@@ -166,7 +166,7 @@ def _computed(
 ) -> Array:
     """Check a call and compute its result, using the definition of the operator."""
     assert row.definition is not None
-    # Other threads may change the inputs, so copy checked values, and use views to fix shapes.
+    # Other threads may change inputs, so protect checked values with copies and shapes with views.
     arrays = {role: x.view() if role in ELEMENTS else x.copy() for role, x in arrays.items()}
     types = [type_of(arrays[x.role]) if x.role in arrays else None for x in row.inputs]
     infer(row, types, attributes, values=arrays)
@@ -196,7 +196,7 @@ class Difference:
     """A rule such as ``"attributes.axis.required"`` in which two operators differ."""
 
     what: str
-    here: object  # the value of the rule, or only the additional types or choices
+    here: object  # the value of the rule, or only the types or choices that `there` lacks
     there: object
 
 

@@ -28,8 +28,8 @@ from ndgather.stored.plan import make_plan, with_data
 Position: TypeAlias = tuple[int, ...]
 Region: TypeAlias = tuple[Sequence[int], ...]  # positions along each axis, in ascending order
 
-# The maximum sizes of stored arrays that are read and of calls that are run,
-# and the maximum number of entries that are checked.
+# The maximum number of elements to read from a stored array and to compute in a call,
+# and the maximum number of entries to check.
 _MOST_READ, _MOST_RUN, _MOST_CHECKED = 200, 2**22, 2**22
 
 
@@ -146,7 +146,7 @@ def _check(call: Call, dense_shape: tuple[int, ...], grid: Grid | None) -> Itera
     return [f"the call reads {steps:,} of {math.prod(chunks.counts):,} chunks"]
 
 
-# The maximum number of entries to draw completely, and the number to draw if there are more.
+# If there are more entries than the first number of a pair, only the second number is drawn.
 _TUPLES, _WINDOWS, _INTEGERS = (16, 6), (6, 3), (30, 6)
 MOST_ENTRIES = max(_TUPLES[0], _WINDOWS[0], _INTEGERS[0])
 

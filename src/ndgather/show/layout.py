@@ -13,7 +13,7 @@ from ndgather.show.evaluate import State
 from ndgather.show.scene import Box, EntryLabel, Panel, Plane, Scene
 
 # Colors, fonts and line widths, which `svg` writes as CSS.
-# The colors of entries are from the palette of Okabe and Ito for all types of color vision.
+# Colors of entries are from Okabe and Ito's palette, which suits all types of color vision.
 MONOSPACE = 'ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace'
 SANS = 'system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif'
 ADVANCE = 0.602  # advance width of a monospaced font, relative to the font size

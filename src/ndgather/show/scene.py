@@ -171,7 +171,7 @@ def _data_planes(
         for size, axis in zip(shape[depth:], range(depth - len(shape), 0), strict=True):
             wanted = dict.fromkeys(at for spans in here for at in spans[axis])
             most, limit = _LIMITS[axis]
-            if wanted and not (readable and count == 1):  # omit coordinates between wanted ones
+            if wanted and not (readable and count == 1):  # omit coordinates between `wanted`
                 limit = min(limit, len({0, size - 1, *wanted}))
             inner.append(chosen(size, most if size <= most else limit, wanted))
         planes.append(_DrawnPlane(head, tuple(inner)))

@@ -331,8 +331,8 @@ class Result:
     rows_per_point: int
     row_count: int
     labels: Mapping[str, Any]  # maps columns to converted labels
-    whole: Sequence[str]  # variables of booleans or 64-bit integers with missing values
-    absent: Any  # whether each point has no value in these variables
+    whole: Sequence[str]  # variables that keep booleans or 64-bit integers despite missing values
+    absent: Any  # flags of the points that have no value in these variables
 
     @property
     def names(self) -> list[str]:
@@ -517,7 +517,7 @@ def _check_group(place: str, group: str | None) -> None:
     whole = place if group is None else f"{place}/{group}"
     outer, _, name = whole.rstrip("/").rpartition("/")
     names: list[str] = []
-    with suppress(Exception):  # the outer path may not be a dataset
+    with suppress(Exception):  # opening fails if the outer path is not a dataset
         _, opener, options = _opener_of(outer, None)
         with opener(xarray.open_dataset, **options) as data:
             names = [*map(str, data.data_vars)]

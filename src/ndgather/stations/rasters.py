@@ -28,7 +28,7 @@ from ndgather.errors import FileError
 _EXACT = ("NONE", "LZW", "DEFLATE", "ADOBE_DEFLATE", "ZSTD", "PACKBITS", "LZMA")  # lossless
 _PLAIN = ("MINISBLACK", "RGB")
 SUFFIXES = (".tif", ".tiff")
-_UNITS = {  # the standard name if projected, else the units and the standard name
+_UNITS = {  # the standard name of projected axes, and the units and name of axes in degrees
     "x": ("projection_x_coordinate", "degrees_east", "longitude"),
     "y": ("projection_y_coordinate", "degrees_north", "latitude"),
 }

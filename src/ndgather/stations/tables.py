@@ -28,7 +28,7 @@ from ndgather.messages import plural, quoted
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
 OUTPUTS = (*SUFFIXES, ".nc")
 PIPE = Path("-")  # standard input or output, as text
-BLOCK = 2**13  # rows per block; with more lists, garbage collection takes longer
+BLOCK = 2**13  # rows per block; larger blocks, with a list per row, slow down garbage collection
 
 Block = TypeVar("Block")
 

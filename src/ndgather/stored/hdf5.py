@@ -58,7 +58,7 @@ def run(call: Call) -> Any:
         elif data.shape is None:
             why = "is empty"
         elif call.scatters and h5py.check_vlen_dtype(data.dtype.base) not in (None, str, bytes):
-            # To write variable-length arrays, h5py would interpret bytes as pointers and crash.
+            # If it wrote variable-length arrays, h5py would interpret bytes as pointers and crash.
             why = "has elements of variable length, which cannot be written safely"
         if why:
             raise DTypeError(
@@ -199,7 +199,7 @@ class DatasetReader:
             with phil:  # `read_direct_chunk` does not acquire the lock of h5py
                 left_out, content = self.array.id.read_direct_chunk(start)
         except (MemoryError, OSError, RuntimeError, ValueError):
-            return None  # h5py may allocate an arbitrary size for a missing chunk
+            return None  # for a missing chunk, h5py may request an arbitrary amount of memory
         buffers.acquire_permit()
         left = [*self._filters]
         if left_out:
@@ -210,7 +210,7 @@ class DatasetReader:
             each = left.pop()
             if each not in _KNOWN_FILTERS:
                 return None
-            # The size between two compression filters is unknown, so allow a generous upper bound.
+            # The size of data between two compression filters is unknown, so allow generous room.
             room = whole + _CHECKSUM_BYTES * left.count(_CHECKSUM)
             room += (whole + 1024) * (_LZF in left or _DEFLATE in left)
             if each == _CHECKSUM:

@@ -220,7 +220,7 @@ def _gather_block(
     if error is not None:
         raise error
     indices = points.plain(call.caller, call.indices_name, block, shape)
-    inside: Any = (*box, ...)  # the ellipsis makes 0-d results arrays
+    inside: Any = (*box, ...)  # with an ellipsis, a 0-d result is an array
     part = data[inside] if isinstance(data, np.ndarray) else data
     return slow_path.run(replace(call, data=part, indices=indices))
 

@@ -49,7 +49,7 @@ class Region:
 class BlockLayout:
     """The axes of a call and the chunks of its data and positions."""
 
-    call: Call  # the call as a gather without arrays
+    call: Call  # the call, converted to a gather, without its arrays
     axes: Axes
     data_chunks: Chunks
     position_chunks: Chunks
@@ -156,7 +156,7 @@ def group_points(
     A key is the index of a block along the axes that are not copied.
     """
     chunks = layout.read_chunks(region.shape)
-    box: tuple[Any, ...] = (*region.box, ...)  # the ellipsis makes 0-d results arrays
+    box: tuple[Any, ...] = (*region.box, ...)  # with an ellipsis, a 0-d result is an array
     call = replace(
         layout.call,
         data=stand_in(tuple(map(sum, chunks)), np.dtype(np.uint8)),

@@ -121,7 +121,7 @@ def _gather(call: Call, op: Operation) -> jax.Array:
                 f"for JAX arrays (allowed: raise or fill)"
             )
         by_element = replace(by_element, mode="fill")
-    elif any(raising):  # gather empty slices to raise an error that names an entry of starts
+    elif any(raising):  # an empty gather checks starts, so that errors name an entry of starts
         pairs = zip(op.window_shape, shape, raising, strict=False)
         sizes = tuple(wide if raises else min(wide, size) for wide, size, raises in pairs)
         empty = jnp.zeros((*shape[: len(sizes)], 0))
@@ -166,8 +166,8 @@ class _Steps(reductions.Steps):
         return kind, jnp.float64 if dtype.itemsize == 8 else jnp.float32
 
     def quotient(self, totals: jax.Array, counts: jax.Array, where: jax.Array) -> jax.Array:
-        # XLA replaces a division by a broadcast array with an inexact product.
-        # Under vmap, `where` with equal branches expands the counts to prevent the replacement.
+        # If a divisor is broadcast, XLA replaces the division with an inexact product.
+        # Under vmap, `where` keeps the values but expands the counts, which prevents replacement.
         counts = jnp.where(totals == totals, counts, abs(counts))  # noqa: PLR0124
         quotients: jax.Array = super().quotient(totals, counts, where)
         return quotients

@@ -161,7 +161,7 @@ def updates_of_scatter(
     if ROWS[op.reduction].added == -1:
         result = -result
     if op.reduction == "none":
-        # Scatter update numbers, so that each element contains the number of its last update.
+        # Scatter the updates' numbers, so that each element contains the number of its last update.
         sizes, count = cotangent.shape, indices.shape
         if op.kind.tuples:
             sizes, count = sizes[: op.batch_dims + count[-1]], count[:-1]

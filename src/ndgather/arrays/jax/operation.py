@@ -221,7 +221,7 @@ def _narrowed(call: Call) -> jax.Array:
         return jnp.asarray(indices, kept)
     axes = lowering.layout_of(call, shape, indices.shape).axes
     sizes = [shape[axis] for axis in axes if isinstance(shape[axis], int)]  # skip symbolic sizes
-    if max(sizes, default=0) - 1 > bounds.max:  # indices beyond 32 bits may be in bounds
+    if max(sizes, default=0) - 1 > bounds.max:  # an index of more than 32 bits may be in bounds
         raise _would_become(call.caller, call.indices_name, indices.dtype, kept)
     if call.window_shape and call.mode not in ("raise", "clip"):
         windows.check(replace(call, data=np.broadcast_to(np.uint8(0), shape), fill_value=None))

@@ -98,7 +98,7 @@ class TensorFlowLibrary(reductions.Steps, lowering.Library):
             return tf.gather(data, numbers, axis=1)
         outer, count, width = tf.unstack(tf.shape(data, out_type=tf.int64))
         shape = tf.stack([outer, tf.size(numbers, out_type=tf.int64), width])
-        return tf.cond(  # without rows in data, every position is filled later
+        return tf.cond(  # if data has no rows, every position is filled later
             count == 0,
             lambda: tf.zeros(shape, data.dtype),
             lambda: tf.gather(data, numbers, axis=1),

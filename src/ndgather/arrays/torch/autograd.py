@@ -24,14 +24,14 @@ from ndgather.arrays.torch import checks, composition
 from ndgather.arrays.torch.checks import operate
 from ndgather.reductions import ROWS
 
-_LARGEST_POWER = 1000  # exponent of 2; float64 has full precision from 2**-1022 to 2**1023
-_ZERO = 4096  # added to a sum of exponents for each zero, so that the sum also counts zeros
+_LARGEST_POWER = 1000  # exponent of 2, within the range -1022..1023 with full precision in float64
+_ZERO = 4096  # each zero adds this to the sum of exponents, which therefore also counts zeros
 
 
 def gather_back(call: Call, of_result: torch.Tensor) -> torch.Tensor:
     """Return the gradient of a gather with respect to data, using only the shape of data."""
     mode = Mode.DROP if call.fills else call.mode
-    # Broadcast zeros need little memory, and the core's threads fill the result with them.
+    # The zeros are broadcast to save memory, and the core's threads copy them to the result.
     zeros = of_result.new_zeros(call.data.shape[-1:]).expand(call.data.shape)
     back = replace(call, mode=mode, fill_value=None, reduction="add", data=zeros, updates=of_result)
     if call.kind is Kind.GATHER_ND or call.kind.elements:
@@ -176,7 +176,7 @@ def _divided_products(call: Call) -> tuple[torch.Tensor, torch.Tensor] | None:
         zeros = factors == 0
         factors.masked_fill_(zeros, 1)
     # The sum of the absolute logarithms bounds every partial product.
-    # For example, products of 8 and 1/4 are between 2**-5 and 2**5, because 3 + 2 = 5.
+    # For example, 8 and 1/4 have the logarithms 3 and -2, so products are between 2**-5 and 2**5.
     powers = sizes.log2_().abs_()
     if zeros is not None:
         powers.masked_fill_(zeros, _ZERO)

@@ -344,7 +344,7 @@ def fill_number(caller: str, value: Any, dtype: torch.dtype) -> Any:
     if isinstance(value, torch.Tensor):
         try:
             value = value.item()
-        except (RuntimeError, TypeError) as error:  # not a single known number
+        except (RuntimeError, TypeError) as error:  # an unknown value, or several or no elements
             raise messages.fill_value_lost(caller, value, dtype) from error
     known = numbers(dtype)
     if known is None:

@@ -224,7 +224,7 @@ def scatter_kernel(result, updates, keys, last, order, args, config: tl.constexp
     good = key != config.nothing
     if last is not None:
         good = good & (tl.load(last + key, mask=good, other=-1) == number)
-    if order is not None:  # keep the last place of a destination in assignments, else the first
+    if order is not None:  # assignments use the last place of a destination, reductions the first
         beside = number - 1 if config.ahead else number + 1
         inside = (beside >= 0) & (beside < args.positions)
         good = good & (tl.load(keys + beside, mask=inside, other=config.nothing) != key)
@@ -242,7 +242,7 @@ def scatter_kernel(result, updates, keys, last, order, args, config: tl.constexp
             old = tl.load(to, mask=mask, other=0)
             at = number
             more = good
-            # Repeat until all updates of all places have been applied.
+            # Repeat until every place has applied all its updates.
             # The unrolled inner loop loads the next updates before it applies the current update.
             while tl.max(more.to(tl.int32), 0) > 0:
                 for _ in tl.static_range(ahead):
@@ -350,7 +350,7 @@ def _programs(args: KernelArgs, config: Config, size: int, aligned: int) -> tupl
     # Copies use 4-byte lanes if possible, such as two float16 elements per lane.
     lane = size if config.operation != "none" else max(min(word, 4), size)
     width = args.run * size // lane
-    most = (2048 if config.ahead else 4096) // lane  # 16 or 32 bytes for each of 128 threads
+    most = (2048 if config.ahead else 4096) // lane  # 16 or 32 bytes per thread, with 128 threads
     lanes = min(triton.next_power_of_2(width), 1024, most)
     rows = max(config.rows // lanes, 1)
     warps = 4 if rows * lanes > 256 else 1
@@ -358,7 +358,7 @@ def _programs(args: KernelArgs, config: Config, size: int, aligned: int) -> tupl
         rows = max(1024 // (lanes * lane), 1)
         warps = max(rows * lanes * lane // 1024, 1)
         config = config._replace(ahead=2 if rows == 1 else 4)
-    elif config.ahead:  # few rows, because they all wait for the row with the most updates
+    elif config.ahead:  # few rows per program, because all wait for the row with the most updates
         rows, warps = 64, 2
     programs, blocks = triton.cdiv(args.positions, rows), triton.cdiv(width, lanes)
     # Distribute each run over several programs if there are fewer than about 1024 programs.
@@ -519,7 +519,7 @@ class Plan:
         lowest = [-limit * (call.negative and not call.window_shape) for limit in args.limits]
         pairs = enumerate(zip(values, lowest, args.limits, strict=True))
         entry = next((n for n, (value, low, limit) in pairs if not low <= value < limit), 0)
-        # Kernels count an index once per run: 2 reads of a bad index with 2 runs are 1 bad entry.
+        # Kernels count a bad index once for each of its runs, so divide by the runs per index.
         count = found[1] * indices.numel() // (args.positions * len(values))
         where = where if len(where) == indices.dim() else (*where, entry)
         axis = layout.axes[entry]

@@ -83,7 +83,7 @@ def _translation(schema: Any) -> Callable[..., Any]:
     return translation
 
 
-# The parameters of each writer are the operators of an opset, and a call with ONNX tensors.
+# Each writer receives the operators of an opset, and a call whose arrays are ONNX tensors.
 
 
 def _gather_nd(op: Any, call: Any) -> Any:
@@ -270,7 +270,7 @@ def _filled(op: Any, call: Any, result: Any, inside: Any, rest: int) -> Any:
     if inside is None:
         return result
     # In onnxruntime, Where turns -0.0 into 0.0 if the condition is true.
-    # Test for out of bounds, and avoid Not, because onnxruntime would remove Not and swap values.
+    # Negate `inside` with Equal, because onnxruntime would remove Not and swap the values of Where.
     outside = op.Equal(op.Cast(inside, to=_INT64), op.Constant(value_int=0))
     if rest:
         outside = op.Unsqueeze(outside, _integers(op, range(-rest, 0)))

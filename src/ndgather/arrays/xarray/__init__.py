@@ -99,7 +99,7 @@ def _with_names(call: Call, data: xarray.DataArray, indices: Any, result: Any) -
     if isinstance(indices, _NAMED):
         names = indices.dims
     dims, axes = data.dims, Axes.of(call, data.ndim, np.shape(indices))
-    # Aligned axes of indices are named after the axes of data, and all other axes after indices.
+    # Aligned axes get their names from data, and the other axes of indices keep their own names.
     aligned = dims if call.kind.elements else dims[: len(axes.aligned)]
     of_indices = names[len(aligned) : len(axes.positions)]
     window = [dims[axis] for axis in axes.indexed[: len(axes.window)]]

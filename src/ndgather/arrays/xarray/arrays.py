@@ -69,7 +69,7 @@ _BOX_BYTES = 4 << 20  # the maximum box size if the chunks are unknown
 class Options:
     """The options of a selection."""
 
-    call: Call  # a gather without arrays, with the options for stored arrays
+    call: Call  # a gather with the options for stored arrays, but without arrays
     name: str = ""  # name of the variable
     chunks: Any = None  # chunk shape of the stored array if the variable records it
     plans: list[StoredPlan] = field(default_factory=list)  # shared by the variables of a dataset
@@ -251,7 +251,7 @@ class PartReader:
         self.in_flight = reader.in_flight
         chunk_lengths: list[Any] = [*reader.grid.chunk_lengths]
         shape = [*reader.grid.shape]
-        # For each axis, the numbers of chunks with selected positions, and the positions to take.
+        # For each axis, the index of each chunk to read, and the positions to take from the chunk.
         self.parts: dict[int, list[tuple[int, Any]]] = {}
         self.inverses: dict[int, Positions] = {}
         for axis, entry in enumerate(key):
@@ -262,8 +262,8 @@ class PartReader:
                 self.inverses[axis] = inverse
             chunks = reader.grid.chunk_at(axis, positions)
             numbers, first = np.unique(chunks, return_index=True)
-            # For the line 9 1 0 1, positions = 0 1 9, chunks = 0 0 2, and first = 0 2.
-            # Without positions, `split` returns an empty piece, and `zip` is empty.
+            # With chunks of length 4, positions 0 1 9 are in chunks 0 0 2, and first = 0 2.
+            # Without positions, `split` returns an empty piece, but `zip` yields nothing.
             pieces = np.split(positions, first[1:])
             self.parts[axis] = [
                 (number, _as_slice(piece - reader.grid.borders(axis, number)[0]))

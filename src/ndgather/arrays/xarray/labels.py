@@ -84,7 +84,7 @@ _FILLERS = frozenset(sign * (10.0**n - 1) for n in (3, 4, 5, 6) for sign in (1, 
 class SortedLabels:
     """Distinct labels of an axis in ascending order."""
 
-    values: Array  # int64 or float64; times as int64
+    values: Array  # int64 or float64; times are stored as int64
     order: Array  # the position of each value on the axis
     descending: bool = False  # whether the axis descends, so that "pad" selects a greater label
     unit: str | None = None  # the unit of times
@@ -319,7 +319,7 @@ def look_up(
         held = (flat >= np.iinfo(of_axis).min) & (flat <= np.iinfo(of_axis).max)
         wanted = flat.astype(of_axis)
     elif kinds in ({"m"}, {"M"}):
-        wanted = flat.astype(of_axis)  # `held` excludes times that change
+        wanted = flat.astype(of_axis)  # `held` excludes times that this cast changes
         held = _is_held(flat, wanted)
     if method is not None and not held.all():
         raise not_comparable(caller, name, *dtypes, "some are between two times of its unit")

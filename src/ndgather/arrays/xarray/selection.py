@@ -65,9 +65,9 @@ _NAMED = xarray.DataArray | xarray.Variable
 _MEMORY = 2**27  # default limit for the temporary arrays of an interpolation
 _VARIABLE = "<variable>"  # the name of a variable that is wrapped in a Dataset
 _LEFT_OUT = {"sel": "nan", "add_at": "drop"}  # the value of `missing` for each function
-_FAR = 5000  # degrees: larger numbers are not longitudes, even of tracks around the earth
+_FAR = 5000  # larger numbers are not degrees, even if a track circles the earth several times
 TRANSFORM = "transform"  # the key of a raster's transform in `encoding`
-_MOST_TURNED = 540  # degrees: the largest longitude, 180, plus a full turn
+_MOST_TURNED = 540  # the largest longitude (180) plus a full turn, in degrees
 _CORNER = "<corner>"  # the dimension of the neighbors of a point
 
 
@@ -700,7 +700,7 @@ def _blocks(
         del kept[dim]
     both = {dim: points.pop(dim) for dim in [*points] if kept.pop(dim, None) is not None}
     count = math.prod([*points.values(), *kept.values(), *both.values()])
-    # Count the neighbors of all points, and three temporary arrays for the weighted sum.
+    # The size includes the neighbors of all points and three temporary arrays for the weighted sum.
     size = count * (variable.dtype.itemsize * 2 ** len(axes) + 3 * max(8, variable.dtype.itemsize))
     cuts: dict[Hashable, list[Any]] = {}
     if size > memory and kept:
@@ -852,7 +852,7 @@ def _outside(
             far = np.maximum(low - labels[bad], labels[bad] - high).max()
             steps = np.abs(np.diff(index.to_numpy()[[0, 1, -2, -1]]))[[0, 2]]
             is_place = "latitude" not in meanings_of(data[name]) or abs(labels[bad]).max() <= 90
-            # Do not suggest a tolerance of more than two steps, which is probably a mistake.
+            # A label more than two steps away is probably wrong, so do not suggest a tolerance.
             if _fit_after_turns(request, data, name, labels[bad]):
                 ways = [f"{request.option('period', CIRCLE, name)} if longitudes go around"]
             elif method == "nearest" and is_place and 0 < far <= 2 * steps.min():

@@ -162,7 +162,7 @@ class Run:
 
     outputs: tuple[OutputArray, ...]
     seconds: float
-    gather_nodes: int  # the number of nodes that ndgather ran or, for other runtimes, compared
+    gather_nodes: int  # the number of nodes run by ndgather, or compared if run by another runtime
     remaining_nodes: int
     runtime: str = "reference"
     differences: tuple[str, ...] = ()  # the nodes whose results do not match the specification

@@ -127,7 +127,7 @@ class Model(HasPorts):
         )
 
 
-# The number of nodes that ran in ndgather (True) and elsewhere (False), including subgraphs.
+# The key True counts the nodes run by ndgather, and False the other nodes, including subgraphs.
 _COUNTS: ContextVar[Counter[bool]] = ContextVar("counts")
 
 

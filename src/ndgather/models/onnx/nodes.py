@@ -341,7 +341,7 @@ def drop_unread(graph: GraphProto, kept: set[str]) -> None:
             graph.initializer.remove(tensor)
 
 
-# For each numeric attribute of a Constant node, the field with the value and the dtype.
+# Maps each numeric attribute of a Constant node to the field of its value and to its dtype.
 _NUMBERS = {
     "value_int": ("i", np.int64),
     "value_ints": ("ints", np.int64),

@@ -68,7 +68,7 @@ COUNTS: dict[str, tuple[int, int, Callable[[NodeProto, Sequence[int]], int]]] = 
     "TopK": (1, 0, lambda node, sizes: _size_along(node, sizes, -1) - 1),
     "Unique": (1, 0, lambda _, sizes: math.prod(sizes)),
 }
-# The supported comparisons in the condition of a Where, with -1 if the operands are swapped.
+# Maps supported conditions of a Where to 1, or to -1 if the operands must be swapped.
 _TESTS = {"Less": 1, "LessOrEqual": 1, "Greater": -1, "GreaterOrEqual": -1}
 
 _UNKNOWN = Interval(-(1 << 200), 1 << 200)  # the range of floats and of values with unknown type

@@ -88,7 +88,7 @@ ELEMENT_TYPES = (
 BY_NAME = {element.name: element for element in ELEMENT_TYPES}
 BY_PRECISION = {element.precision: element for element in ELEMENT_TYPES}
 BY_DTYPE = {element.dtype: element for element in ELEMENT_TYPES}
-# Element types without a NumPy dtype, or whose elements can cross byte boundaries.
+# Element types that have no NumPy dtype, or whose elements can cross byte boundaries.
 _WITHOUT_ARRAYS = frozenset({"nf4", "string", "u1", "u3", "u6"})
 
 

@@ -69,7 +69,7 @@ class Network:
 
     name: str
     layers: tuple[Layer, ...]
-    edges: tuple[tuple[int, ...], ...]  # (source layer, output port, target layer, input port) ids
+    edges: tuple[tuple[int, ...], ...]  # source layer, output port, target layer and input port ids
     snippet: bool = False
 
     def of_type(self, name: str) -> list[Layer]:

@@ -470,7 +470,7 @@ class _BoxJob:
             with_padding(self.result)[...] = with_padding(values)[(*self.part, ...)]
 
     def send(self) -> Any:
-        raise NotImplementedError  # executors never run jobs of this class
+        raise NotImplementedError  # not called, because executors never run such jobs
 
     def receive(self, result: Any) -> None:
         raise NotImplementedError

@@ -113,7 +113,7 @@ class ArrayChunks:
         grid, size = self.grid, self.dtype.itemsize
         self._largest = grid.largest
         is_plain = size > 0 and not self.dtype.hasobject
-        # The core looks up points in this table, but only in regular grids without Python objects.
+        # The core looks up points in this table if the grid is regular and has no Python objects.
         self.table = None
         if is_plain and grid.is_regular:
             lengths: Any = grid.chunk_lengths
@@ -375,7 +375,7 @@ class ChunkCache:
         if size > self.memory:
             return False
         while self._bytes + size > self.memory and self._order:
-            # If a chunk was used after it was pushed to the heap, it is pushed again.
+            # A chunk that was used since it was pushed onto the heap is pushed again.
             known, turn, oldest = heapq.heappop(self._order)
             if oldest.of.kept.get(oldest.number) is not oldest:
                 continue

@@ -37,7 +37,7 @@ from ndgather.errors import AttributeValueError, CallError, IndexOutOfBoundsErro
 
 _FRAMES = torch._C._dynamo.eval_frame
 _LOCK = threading.Lock()
-_MOST_CALLS = 4096  # flags are read at most this many calls after the first flag
+_MOST_CALLS = 4096  # after the first flag, at most this many calls run before the flags are read
 _REFUSALS = (RuntimeError, IndexError, ValueError, TypeError, AttributeError)
 _KINDS = (  # the dtypes of checked values, and the dtypes of checked indices
     (torch.float64, torch.float32, torch.float16, torch.bfloat16),

@@ -194,7 +194,7 @@ class HiddenChecks:
         self.functions = torch._C.DisableTorchFunction()
         self.keys = torch._C._ExcludeDispatchKeyGuard(_HIDDEN)
         self.tracing = torch._C._get_tracing_state()
-        if self.tracing is not None:  # reset before excluding the tracer's key
+        if self.tracing is not None:  # reset the state before excluding the tracer's key
             torch._C._set_tracing_state(None)
         self.functions.__enter__()
         self.keys.__enter__()

@@ -30,7 +30,7 @@ class Entries(NamedTuple):
     subscripts: tuple[bool, ...] = ()  # which axes of a subscripted tensor have an index
     problem: str = ""  # the error text, if the values are not positions
     limit: float | None = None  # the highest allowed value, if the values are not positions
-    wrong: torch.Tensor | None = None  # flags of invalid values, which replace bounds
+    wrong: torch.Tensor | None = None  # flags of invalid values, used instead of bounds
     allowed: str = ""  # the text that replaces the bounds in an error
 
     @property

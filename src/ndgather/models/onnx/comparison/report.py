@@ -31,7 +31,7 @@ class NodeRun:
 
     runtime: str
     status: str
-    obeys: bool | None = None  # True if the runtime follows the specification, None if undefined
+    obeys: bool | None = None  # whether the specification is obeyed, or None if it has no rule
     inputs_differ: bool = False  # True if the inputs differ from those in the first runtime
     place: tuple[int, ...] | None = None  # the position of the first element that differs
     theirs: str = ""  # the value that the runtime computed

@@ -203,7 +203,7 @@ class GatherCall:
         *lead, depth = self.dims(Role.INDICES)
         count = self.attribute("batch_dims")
         shape = [*self.sizes(Role.INDICES)[:-1], Size()]
-        # Sizes of data are used so that indices with different batch sizes still raise an error.
+        # Use the sizes of data, so that indices with different batch sizes still raise an error.
         columns = [self.coordinates(self.sizes(Role.DATA), axis, shape) for axis in range(count)]
         joined = self.new.compute("Concat", *columns, self.inputs[Role.INDICES], axis=-1)
         deeper = depth + count if isinstance(depth, int) else None

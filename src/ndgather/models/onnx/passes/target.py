@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 NEGATIVE_IF_OUTSIDE = "only an out-of-bounds index may be negative"
 _FOLDER = files("ndgather.models.onnx").joinpath("targets")
 _TUPLES_FROM = 11  # the first opset that has GatherND and GatherElements
-_COMPARES_FROM = 9  # the first opset that has Where and compares integers
+_COMPARES_FROM = 9  # the first opset that has Where and integer comparisons
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
