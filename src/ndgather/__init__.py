@@ -209,7 +209,7 @@ def _usable_processors() -> int:
 
 
 def _quotas(membership: str | os.PathLike[str], root: str | os.PathLike[str]) -> list[int]:
-    """Return the CPU limits of this process's control groups and their parents, rounded up.
+    """Return how many CPUs this process's control groups and their parents allow, rounded up.
 
     Each line of `membership` has the form ``number:controllers:path``, with a path below `root`.
     Version 2 groups store limits in ``cpu.max``, version 1 groups in ``cpu.cfs_quota_us`` and

@@ -366,8 +366,8 @@ def gather_windows(
     """Gather windows of the same shape from `data`, given their start positions.
 
     Each vector along the last axis of `starts` is the first position of a window, for example of an
-    image patch or a section of a time series. Axes of `data` without a window size are copied
-    whole.
+    image patch or a section of a time series. Axes of `data` that have no window size are
+    copied whole.
 
     Parameters
     ----------
@@ -473,8 +473,8 @@ def gather_ranges(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Gather ranges of different lengths along one axis and concatenate them.
 
-    Each range is specified by a start and a stop, or by a start and a length, like the rows of a
-    sparse matrix. The function also returns the offset at which each range begins in the result.
+    Each range, for example a row of a sparse matrix, is given by its start and its stop or length.
+    The function also returns the offset at which each range begins in the result.
 
     Parameters
     ----------
@@ -529,8 +529,8 @@ def gather_ranges(
         values[offsets[i] : offsets[i + 1]] = data[starts[i] : stops[i]]
 
     A chunk of a stored array is read only once, even if several ranges need the chunk. Starts and
-    stops are always read on the CPU. If a range extends past the axis or `data` belongs to another
-    library, the call also needs 8 bytes of temporary memory per gathered position.
+    stops are always read on the CPU. If a range extends past the bounds of the axis, or if `data`
+    belongs to another library, the call needs 8 bytes of temporary memory per gathered position.
 
     Examples
     --------
@@ -638,13 +638,13 @@ def scatter_nd(
 
         out[tuple(indices[p])] = reduce(out[tuple(indices[p])], updates[p])
 
-    For any number of threads, the result is bit-identical to the loop above. Updates at duplicate
-    indices are applied in C order, so the last update wins for reduction ``none``. Integers wrap
-    around on overflow. Floats, including bfloat16 and float8, are rounded after every step. For
-    booleans, ``add`` is logical OR, ``sub`` is XOR, and ``mul`` is AND. ``min`` and ``max``
-    propagate NaN and keep the old element if the update is equal. ``mean`` divides the sum by the
-    count, rounding down for integers. Complex numbers do not support ``min`` and ``max``, booleans
-    do not support ``mean``, and non-numeric dtypes support only ``none``.
+    For any number of threads, the result has the same bits as the result of this loop. Updates at
+    duplicate indices are applied in C order, so the last update wins for reduction ``none``.
+    Integers wrap around on overflow. Floats, including bfloat16 and float8, are rounded after every
+    step. For booleans, ``add`` is logical OR, ``sub`` is XOR, and ``mul`` is AND. ``min`` and
+    ``max`` propagate NaN and keep the old element if it equals the update. ``mean`` divides the sum
+    by the count, rounding down for integers. Complex numbers do not support ``min`` and ``max``,
+    booleans do not support ``mean``, and non-numeric dtypes support only ``none``.
 
     In a stored array, each chunk (or shard) that contains a target is read once, updated and
     rewritten as a whole. If the call fails midway, a note on the error lists the chunks that were

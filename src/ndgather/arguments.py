@@ -1,4 +1,4 @@
-"""Validate the arguments of calls, convert them to NumPy arrays, and raise errors."""
+"""Validate the arguments of calls and convert them to NumPy arrays, or raise errors."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def integer(call: Call, option: str) -> int:
 
 
 def slices_shape(call: Call) -> tuple[int, ...]:
-    """Return the shape of a gather's result or a scatter's updates, except for windows."""
+    """Return the shape of a scatter's updates, or of the result of a gather without windows."""
     axis, batch_dims = integer(call, "axis"), integer(call, "batch_dims")
     refusal = _core.slices_shape(call.kind, call.data.shape, call.indices.shape, axis, batch_dims)
     if refusal.rule != "none":
@@ -265,7 +265,7 @@ def updates_do_not_fit(
 
 
 def tuples_hint(call: Call, indices: Shape) -> str:
-    """Return a hint for indices without an axis of index tuples."""
+    """Return a hint for a call whose indices may lack the axis of index tuples."""
     if len(indices) != 1:
         return messages.TUPLES
     return f"one index for each slice is {foreign.column('indices', call.indices)}"
@@ -403,7 +403,7 @@ def _by_tuples(kind: Kind) -> str:
 
 
 def fill_element(caller: str, value: object, dtype: np.dtype[Any] | Numbers) -> Array:
-    """Return the fill value as a 0-d array of `dtype`, converted as by `dtypes.hold`."""
+    """Return the fill value as a 0-d array of `dtype`. Raise an error if the value does not fit."""
     foreign.check(caller, "fill_value", value)
     element = dtypes.hold_one(value, dtype)
     if element is None:

@@ -143,7 +143,7 @@ class Call:
         return _core.Arguments(_arguments(self))
 
     def repeatable(self) -> Callable[..., Array | _core.Refusal]:
-        """Return a function that repeats the call on other NumPy arrays without conversions."""
+        """Return a function that runs the call on other NumPy arrays without converting them."""
         return partial(_core.run, self.arguments())
 
 

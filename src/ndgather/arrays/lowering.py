@@ -134,7 +134,7 @@ class Layout:
         return prod(self.data[self.end :])
 
     def others(self) -> list[tuple[int, Any, Shape]]:
-        """Return each row axis that is not indexed, with the number and shape of its coordinates.
+        """Return each row axis that is not indexed, with its number of coordinates and their shape.
 
         The shape lets the coordinates broadcast to the positions.
         """
@@ -233,7 +233,7 @@ def coordinates_of(call: Call, library: Library, layout: Layout) -> Coordinates:
 def _starts(
     call: Call, library: Library, layout: Layout, modes: Sequence[str], sizes: Shape
 ) -> Coordinates:
-    """Check window starts on axes in mode raise, and return equivalent starts near all axes."""
+    """Check starts along axes with mode raise. Return equivalent starts (see `windows.near`)."""
     window = call.window_shape
     raising = [mode == "raise" for mode in modes]
     resolved = Coordinates(columns=[])

@@ -1,4 +1,4 @@
-"""NumPy masked arrays: the values and the mask are gathered or scattered in the same way.
+"""The adapter for NumPy masked arrays, which gathers or scatters the mask like the values.
 
 A masked element has an unknown value, so the result of a reduction with a masked operand is masked.
 A scatter does not change elements under a hard mask of data. The mask of the result replaces the
@@ -61,7 +61,7 @@ def _is_masked(value: Any) -> bool:
 
 
 def _scattered_around_hidden(call: Call, plain: Call) -> Any:
-    """Return the values of a scatter that leaves elements under a hard mask unchanged."""
+    """Run a scatter that does not change elements under a hard mask, and return the new values."""
     plain = arguments.checked(plain, None)
     hidden, before = _at_indices(plain, np.ma.getmask(call.data)), _at_indices(plain, plain.data)
     values = slow_path.run(plain)

@@ -93,7 +93,7 @@ def _gathered(call: Call) -> Array:
 
 
 def _updates(call: Call) -> tuple[Layout, Array, Array]:
-    """Return the layout of a scatter with the rows and values of updates that are not dropped."""
+    """Return a scatter's layout, and the rows and values of all updates that are not dropped."""
     layout, rows, outside = _rows(call)
     updates = call.updates.reshape(len(rows), *call.data.shape[layout.end :])
     if outside is not None:
@@ -110,7 +110,7 @@ def _replace(call: Call, result: Array) -> None:
 
 
 def _assign(view: Array, key: tuple[Any, ...], values: Array) -> None:
-    """Assign values to elements, preserving gaps in records, which NumPy would overwrite."""
+    """Assign values to elements, field by field if NumPy would overwrite gaps in the records."""
     names = view.dtype.names
     if not names or not dtypes.has_gaps(view.dtype):
         view[key] = values  # NumPy copies `values` if they overlap `view`

@@ -1,4 +1,4 @@
-"""Subclasses of `numpy.ndarray`. A gather returns the class of data, as ``data.take`` does.
+"""Subclasses of `numpy.ndarray`. A gather returns an array of data's class, as ``data.take`` does.
 
 A class may have rules for its values, such as a unit, that a scatter could violate. Scatters
 therefore support only NumPy's own classes and classes without rules.
@@ -38,7 +38,7 @@ def vjp(call: Call, data_shape: tuple[int, ...] | None = None) -> tuple[Any, ...
 
 
 def _plain(call: Call, **names: str) -> dict[str, Any]:
-    """Convert the array fields named by the keywords to plain NumPy arrays."""
+    """Convert the arrays in the fields `names` of a call to plain NumPy arrays."""
     values = ((field, name, getattr(call, field)) for field, name in names.items())
     return {
         field: arguments.plain_array(call.caller, name, value)

@@ -126,7 +126,7 @@ def scatter(call: Call, layout: BlockLayout) -> DaskArray:
 def gather_by_lazy_indices(
     call: Call, layout: BlockLayout, data: Any, dtype: np.dtype[Any]
 ) -> DaskArray:
-    """Return a gather by lazy indices from data in memory or in a store.
+    """Return a lazy gather from data in memory or in a store, with lazy indices.
 
     The graph has a gather task for each block of indices, and separate tasks check the indices. The
     layout treats data as a single chunk. If the indices are small (see `_AT_ONCE`), gather tasks
@@ -188,7 +188,7 @@ def _count_errors(
     regions: Sequence[Region],
     blocks: Sequence[Any],
 ) -> IndexOutOfBoundsError | None:
-    """Combine the error of earlier blocks, if any, with the out-of-bounds indices in `blocks`."""
+    """Return an error for the out-of-bounds indices in `blocks` and in earlier blocks, or None."""
     call = layout.call
     errors = [] if earlier is None else [earlier]
     for region, block in zip(regions, blocks, strict=True):

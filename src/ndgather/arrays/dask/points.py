@@ -97,7 +97,7 @@ class BlockLayout:
         return self.call.raises or any(not sum(self.data_chunks[a]) for a in self.axes.indexed)
 
     def read_chunks(self, shape: Sequence[int]) -> Chunks:
-        """Return the chunks of the part of data that is read for positions of a given shape.
+        """Return the chunks of the data that a region of the given shape reads.
 
         Aligned and copied axes have a single chunk.
         """
@@ -110,7 +110,7 @@ class BlockLayout:
 
 
 def layout_of(call: Call, data_chunks: Chunks) -> BlockLayout:
-    """Return the layout of a call with valid shapes, chunking positions only on aligned axes."""
+    """Return the layout of a call with valid shapes. Only aligned axes of positions are divided."""
     tuples, shape = int(call.kind.tuples), call.indices.shape
     bare = call.as_gather(data=None, indices=None, updates=None)
     layout = BlockLayout(
@@ -151,9 +151,9 @@ def check_indices(layout: BlockLayout, shape: Sequence[int], indices: Array) -> 
 def group_points(
     layout: BlockLayout, region: Region, indices: Array
 ) -> dict[Coordinates, tuple[Sources, Targets]]:
-    """Return the points of a region, grouped by block of data and without filled positions.
+    """Return the points of a region, grouped by block of data.
 
-    A key is the index of a block along the axes that are not copied.
+    A key is a block's index along the axes that are not copied. Positions to fill have no points.
     """
     chunks = layout.read_chunks(region.shape)
     box: tuple[Any, ...] = (*region.box, ...)  # with an ellipsis, a 0-d result is an array

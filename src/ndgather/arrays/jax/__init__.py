@@ -1,7 +1,7 @@
 """The adapter for JAX arrays, which returns JAX arrays and supports jit, vmap, grad and jvp.
 
 On a CPU, code compiled by XLA calls a handler in the core. Without the handler, `jax.pure_callback`
-calls the core through Python. On GPUs and TPUs, calls are composed of XLA's own gather and scatter.
+calls the core through Python. On GPUs and TPUs, calls are built from XLA's own gather and scatter.
 An out-of-bounds index raises `IndexOutOfBoundsError`. Under jit, JAX raises its own exception with
 the same message when the program waits for the result.
 """
@@ -139,7 +139,7 @@ def _scatter(call: Call, op: Operation) -> jax.Array:
 
 @dataclass(frozen=True)
 class _Steps(reductions.Steps):
-    """The JAX functions that `reductions.in_steps` calls, with scatters at the same indices."""
+    """The JAX functions that `reductions.in_steps` calls. All scatters use the same indices."""
 
     indices: jax.Array
     op: Operation

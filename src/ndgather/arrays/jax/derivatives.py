@@ -99,7 +99,7 @@ def _transpose_gather(
 def scatter_slices(
     cotangent: jax.Array, shape: tuple[int, ...], indices: jax.Array, op: Operation
 ) -> jax.Array:
-    """Return the transpose of a gather: zeros to which the slices of `cotangent` are added."""
+    """Return the transpose of a gather, which adds the slices of `cotangent` to zeros."""
     mapped = op.slices_shape(shape, indices.shape)[: op.vmap_axes]
     zeros = jnp.zeros((*mapped, *shape[op.vmap_axes :]), cotangent.dtype)
     add = replace(op, kind=Kind.SCATTER_ND, reduction="add", fill=b"", window_shape=())

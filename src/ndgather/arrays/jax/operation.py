@@ -25,8 +25,8 @@ from ndgather.errors import AttributeValueError, DTypeError
 class Operation(Call):
     """The options of a call as a hashable parameter of JAX primitives.
 
-    All arrays are None, because arrays are operands of the primitives. Axes are non-negative and
-    include the vmap axes. For scatters, mode drop is stored as mode fill.
+    All arrays are None, because arrays are operands of the primitives. `axis` and `batch_dims` are
+    non-negative and count the vmap axes. For scatters, mode drop is stored as mode fill.
     """
 
     fill: bytes = b""  # the fill value for mode fill, or empty for zeros
@@ -54,7 +54,7 @@ class Operation(Call):
         return tuple(lowering.layout_of(self, data, (*sizes, *indices[self.vmap_axes :])).result)
 
     def call(self, data: Any, indices: Any) -> Call:
-        """Return the operation as a call without updates."""
+        """Return a call with the operation's options and the given arrays, but without updates."""
         mode = Mode.DROP if self.scatters and self.mode == Mode.FILL else self.mode
         fill = np.frombuffer(self.fill, data.dtype)[0, ...] if self.fill else None
         given = {"data": data, "indices": indices, "mode": mode, "fill_value": fill}
@@ -207,7 +207,7 @@ def _indices(call: Call) -> Any:
 
 
 def _narrowed(call: Call) -> jax.Array:
-    """Return the indices as a JAX array, clipped or wrapped if JAX supports only 32 bits."""
+    """Return indices as a JAX array. If JAX supports only 32 bits, clip or wrap larger values."""
     indices, shape = call.indices, call.data.shape
     if isinstance(indices, jax.Array):
         return indices
@@ -256,7 +256,7 @@ def _updates(call: Call) -> jax.Array:
 
 
 def is_narrow(dtype: Any) -> bool:
-    """Return whether elements are smaller than a byte; JAX packs several into a byte."""
+    """Return whether elements are smaller than a byte, so that JAX packs several into a byte."""
     return dtype in ("int2", "uint2", "int4", "uint4", "float4_e2m1fn")
 
 

@@ -86,7 +86,7 @@ def _lower_on_cpu(ctx: Any, *operands: Any, op: Operation) -> Any:
 
 
 class JaxLibrary(lowering.Library):
-    """The JAX functions that compute coordinates; `outside` stores out-of-bounds flags."""
+    """The JAX functions that compute coordinates. Out-of-bounds flags are stored in `outside`."""
 
     def __init__(self) -> None:
         super().__init__(jnp, None)
@@ -220,7 +220,7 @@ def _placed_like(made: Any, *arrays: jax.Array) -> jax.Array:
 
 
 def _was_unchecked(op: Operation, result: jax.Array) -> bool:
-    """Return whether XLA's own functions ran, or nothing ran because the result is empty."""
+    """Return whether indices are unchecked because XLA's functions ran or the result is empty."""
     if op.mode == "fill":
         return False
     on_cpu = all(each.platform == "cpu" for each in result.devices())
@@ -300,7 +300,7 @@ batching.primitive_batchers[scatter_p] = _batch_scatter
 def elements_of_windows(starts: jax.Array, op: Operation, shape: Sequence[int]) -> jax.Array:
     """Return the index tuple of each window element, for data of the given shape.
 
-    Indices along axes in mode raise or fill may be out of bounds.
+    Indices may be out of bounds along axes with mode raise or fill.
     """
     library, window = JaxLibrary(), op.window_shape
     columns = []

@@ -37,7 +37,7 @@ def sizes_of(tensor: Any) -> list[Any]:
 
 
 class TensorFlowLibrary(reductions.Steps, lowering.Library):
-    """The TensorFlow primitives. The errors of a graph use the names in `call`."""
+    """The TensorFlow primitives. Error messages of a graph contain the names in `call`."""
 
     cast, complex, real, imag, maximum = map(
         staticmethod, (tf.cast, tf.complex, tf.math.real, tf.math.imag, tf.maximum)

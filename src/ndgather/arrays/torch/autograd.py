@@ -75,7 +75,7 @@ def scatter_back(
 
 
 def _weighted(change: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
-    """Return ``change * weight``. If `weight` is boolean, NaN times False is 0."""
+    """Return ``change * weight``. A boolean weight of False gives 0, even if the change is NaN."""
     if weight is None:
         return change
     return torch.where(weight, change, 0) if weight.dtype == torch.bool else change * weight
@@ -105,13 +105,13 @@ def _gather_like(call: Call, data: torch.Tensor) -> torch.Tensor:
 def _scattered(
     call: Call, data: torch.Tensor, updates: torch.Tensor, reduction: str
 ) -> torch.Tensor:
-    """Scatter `updates` to `data` at the indices of `call`, including initial values."""
+    """Scatter updates at the indices of `call`. Reductions start from the elements of `data`."""
     step = replace(call, data=data, updates=updates, reduction=reduction, use_init_val=True)
     return checks.carry_out(step)
 
 
 def weights(call: Call, result: torch.Tensor | None, wanted: tuple[bool, bool]) -> tuple[Any, Any]:
-    """Return the partial derivatives with respect to data and updates, or None for 1."""
+    """Return the partial derivatives with respect to data and updates. None stands for 1."""
     data, updates, reduction = call.data, call.updates, call.reduction
     steps, row = composition.Steps(), ROWS[reduction]
     rule = row.derivative
@@ -213,10 +213,10 @@ def _save(
 def _call(
     ctx: Any, change: torch.Tensor, *, has_tangents: bool = False
 ) -> tuple[Call, torch.Tensor | None]:
-    """Return the call and result that were saved for the gradient or tangent `change`.
+    """Return the call and the result that were saved to compute a derivative.
 
     If the derivative does not depend on values, the result is None, and data and updates are
-    uninitialized tensors with the dtype and device of `change`.
+    uninitialized tensors with the dtype and device of `change`, a gradient or tangent.
     """
     indices, *saved = ctx.saved_tensors
     if has_tangents:

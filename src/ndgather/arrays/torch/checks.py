@@ -251,7 +251,7 @@ _NO_CONTEXT = nullcontext()
 
 
 def carry_out(call: Call, context: AbstractContextManager[Any] = _NO_CONTEXT) -> torch.Tensor:
-    """Run a call in the core within a context, or as an operator if the core refuses the call."""
+    """Run a call in the core within `context`, or as an operator if the core refuses the call."""
     with context:
         result: Any = call.run()
     return operate(call) if isinstance(result, _core.Refusal) else result

@@ -25,7 +25,7 @@ _ARRAYS = ("data", "indices", "starts", "updates")
 
 
 class RefusedInGraphError(Unsupported, NdgatherError):  # type: ignore[misc]
-    """An error in a compiled call, which torch repeats uncompiled unless ``fullgraph=True``."""
+    """An error in a traced call. Unless ``fullgraph=True``, torch repeats the call uncompiled."""
 
 
 def _traceable(kind: str) -> Callable[..., Any]:
@@ -64,7 +64,7 @@ def _traceable(kind: str) -> Callable[..., Any]:
 
 
 def _seen_from_outside(kind: str, name: str, value: Any) -> Any:
-    """Return an argument as the caller passed it; raise DTypeError for an unknown number."""
+    """Return an argument as the caller passed it. Raise DTypeError if a number is not known yet."""
     is_array = name in _ARRAYS
     if isinstance(value, list | tuple):
         values = [_seen_from_outside(kind, name, each) for each in value]

@@ -152,7 +152,7 @@ def run(call: Call) -> torch.Tensor:
 
 
 def row_numbers(call: Call) -> tuple[int, torch.Tensor]:
-    """Return the row count and each position's row, which is the row count if out of bounds."""
+    """Return the row count and each position's row. Out-of-bounds positions get the row count."""
     library, shapes = TorchLibrary(call.data), (call.data.shape, call.indices.shape)
     layout, numbers, outside = lowering.rows_of(call, library, *shapes)
     if outside is not None:

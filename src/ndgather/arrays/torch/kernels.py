@@ -217,7 +217,7 @@ def scatter_kernel(result, updates, keys, last, order, args, config: tl.constexp
     There are three ways to handle duplicate destinations. Assignments write only the last update
     of each destination, which is read from `last` or `order`. Integers are added atomically, in any
     order. In all other reductions, the first place of a destination applies all of its updates in
-    sorted order: place 2 applies the updates 0 and 2, and place 3 applies no update.
+    sorted order. In the example, place 2 applies the updates 0 and 2, and place 3 applies none.
     """
     number = tl.program_id(0).to(config.number) * config.rows + tl.arange(0, config.rows)
     key = tl.load(keys + number, mask=number < args.positions, other=config.nothing)
@@ -342,7 +342,7 @@ def _plan(call: Call, layout: lowering.Layout, strides: Any, dense_strides: Any)
 def _programs(args: KernelArgs, config: Config, size: int, aligned: int) -> tuple[Any, ...]:
     """Return the lane size in bytes, and the arguments, constants, grid and warps of a kernel.
 
-    `size` is the element size, at most 8 bytes, and `aligned` the alignment of both arrays.
+    `size` is the element size, at most 8 bytes, and `aligned` is the alignment of both arrays.
     """
     word = size
     if args.step == args.dense_step == 1:  # every offset must be a multiple of the word size
@@ -466,8 +466,8 @@ class Plan:
     ) -> None:
         """Launch a kernel; compile it first if the step or an array's alignment is new.
 
-        For kernels that copy or combine elements of the first two arrays, `step` consists of the
-        config's fields `operation`, `atomic` and `ahead`.
+        If the kernel copies or combines elements of the first two arrays, `step` gives the values
+        of the config's fields `operation`, `atomic` and `ahead`.
         """
         first: Any = arrays[0]
         aligned = [0 if array is None else gcd(16, array.data_ptr()) for array in arrays]
@@ -528,7 +528,7 @@ class Plan:
 
 
 class _Scatter(composition.Steps):
-    """The scatters of a call, which all use the same destinations."""
+    """The scatter steps of a call, which all use the same destinations."""
 
     def __init__(self, plan: Plan, call: Call, data: torch.Tensor) -> None:
         self.plan, self.stream, positions = plan, _stream_of(data), plan.args.positions

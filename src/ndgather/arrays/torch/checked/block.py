@@ -124,7 +124,7 @@ class _NeedsParentheses(type):
         raise CallError(f"checked_indices: {what}")
 
     def __exit__(cls, *error: object) -> None:
-        """Do nothing. Python requires `__exit__` before it calls `__enter__`."""
+        """Do nothing. A ``with`` statement requires this method before it calls `__enter__`."""
 
 
 class checked_indices(ContextDecorator, metaclass=_NeedsParentheses):  # noqa: N801
@@ -250,7 +250,7 @@ class checked_indices(ContextDecorator, metaclass=_NeedsParentheses):  # noqa: N
     def _find_error(
         self, operator: str, entries: Entries, given: dict[str, Any]
     ) -> Exception | None:
-        """Return the error, or replace out-of-bounds indices and store a flag for `check`."""
+        """Return an error for invalid indices, or replace them and store a flag for `check`."""
         # A forked process must wait, because it never reads the flags.
         waits = self._wait or os.getpid() != self._process or entries.lowest > entries.highest
         name, _, item = entries.argument.rstrip("]").partition("[")
@@ -280,7 +280,7 @@ for _method in (checked_indices.__enter__, checked_indices.__exit__):
 
 
 def check_program() -> list[str]:
-    """Open a block until Python exits, and return the names of threads outside the block."""
+    """Open a block that lasts until Python exits, and return the names of threads outside it."""
     block, here = checked_indices(), threading.current_thread()
     show_error, show_error_of_thread = sys.excepthook, threading.excepthook
     block.__enter__()

@@ -135,7 +135,7 @@ def install_kernels(make_kernel: MakeKernel) -> None:
 
 
 def make_foreign_kernel(namespace: Any, name: str, make_kernel: MakeKernel) -> Kernel:
-    """Return a kernel that looks its operator up when it is called for the first time."""
+    """Return a kernel that looks up its operator when the kernel is first called."""
 
     @cache
     def find_kernel() -> Kernel:

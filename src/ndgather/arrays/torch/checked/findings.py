@@ -106,7 +106,7 @@ def _read_places(lines: list[tuple[CodeType, int, str]]) -> list[Place]:
 
 
 def find_path(modules: list[torch.nn.Module]) -> str:
-    """Return the path of the innermost module within the outermost module that contains it."""
+    """Return the path to the innermost module from the outermost module that contains it."""
     for outer in reversed(modules):
         for name, module in outer.named_modules():
             if module is modules[0]:

@@ -34,7 +34,7 @@ Rule: TypeAlias = Callable[[Get], Found]  # yields the positions in a call's arg
 
 
 def find_subscripts(get: Get) -> Found:
-    """Find the positions in ``self[indices]``; a mask of rank n indexes n axes."""
+    """Find the positions in ``self[indices]``, where a mask of rank n indexes n axes."""
     shape, axis = get("self").shape, 0
     given = tuple(values is not None for values in get("indices"))
     for number, values in enumerate(get("indices")):

@@ -54,7 +54,7 @@ class Entries(NamedTuple):
         return bad & ~(passed if isinstance(passed, torch.Tensor) else values == passed)
 
     def fit(self) -> bool:
-        """Return whether all values are in bounds. This waits for the device at most twice."""
+        """Return whether all values are in bounds, waiting for the device at most twice."""
         values = self.values
         if self.wrong is not None:
             return not self.wrong.any().item()
@@ -81,7 +81,7 @@ Found: TypeAlias = Iterator[Entries]
 
 @dataclass(frozen=True)
 class IndexRule:
-    """A rule for an argument with positions on an axis of the tensor `of`."""
+    """A rule for an argument with positions on an axis of the tensor that `of` names."""
 
     argument: str
     axis: int | str | None  # a number, the name of a parameter, or None for the flattened tensor

@@ -1,4 +1,4 @@
-"""Process-wide changes of a block, which affect threads and compiled functions."""
+"""Changes that a block makes to threads and compiled functions in the whole process."""
 
 from __future__ import annotations
 

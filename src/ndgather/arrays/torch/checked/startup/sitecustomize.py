@@ -65,7 +65,7 @@ def watch_children(event: str, values: "Any") -> None:
 
 
 def import_hidden() -> None:
-    """Import a hidden `sitecustomize`, for example from a Linux distribution."""
+    """Import the `sitecustomize` that this file hides, for example from a Linux distribution."""
     own = sys.modules.pop("sitecustomize")
     try:
         import sitecustomize  # type: ignore[import-not-found]  # noqa: F401, PLC0415
