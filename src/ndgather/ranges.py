@@ -92,14 +92,14 @@ def read(caller: str, starts: object, stops: object, lengths: object, size: int)
 
 
 def _integers(caller: str, name: str, value: object) -> Array:
-    """Return a copy of `value` as int64, or as Python integers if any value is beyond 2**61."""
+    """Return a copy of `value` as int64, or as Python integers if a magnitude exceeds 2**61."""
     array = arguments.integers(caller, value, name).copy()
     is_near = array.size == 0 or (array.min() >= -_FAR and array.max() <= _FAR)
     return array.astype(np.int64 if is_near else object, copy=False)
 
 
 def check(call: Call, ranges: Ranges, by_lengths: bool) -> bool:
-    """Return whether all ranges are in bounds. Mode ``raise`` raises an error if not."""
+    """Return whether all ranges are in bounds. If they are not, mode ``raise`` raises an error."""
     if ranges.are_inside or not (outside := ranges.outside).any():
         return True
     if call.mode == "raise":

@@ -2,7 +2,7 @@
 
 `schema` defines the types of the rows. Each module in `rows` contains the rows of one
 specification.
-`inference` applies rows to types and shapes, and `callables` turns them into operators.
+`inference` applies rows to types and shapes, and `callables` turns rows into operators.
 """
 
 from __future__ import annotations

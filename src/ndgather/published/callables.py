@@ -111,7 +111,7 @@ class KnownCalls:
 def plan_call(
     row: OperatorVersion, arrays: Mapping[Role, Any], attributes: Mapping[str, AttributeValue]
 ) -> tuple[Call, tuple[Any, ...]]:
-    """Check a call, except for index values, and return a call of the core and the result shape.
+    """Check a call, except for index values, and return a core call and the shape of the result.
 
     The caller must reshape the result of the core to the returned shape.
     """

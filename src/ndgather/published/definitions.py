@@ -359,7 +359,7 @@ def _infer_block_quantized(call: CallShapes) -> Axes:
 def _infer_scales(
     call: CallShapes, sizes: Sequence[Size], quantized: int, *, broadcasts: bool
 ) -> None:
-    """Require that `scales` has an element for each block of data with the given sizes."""
+    """Require an element of `scales` for each block of data, where `sizes` are data's sizes."""
     block, scales = call.attributes["block_size"], call.axes[Role.SCALES]
     wanted = list(sizes)
     size = call.sizes.value(sizes[quantized])
@@ -392,7 +392,7 @@ def _compute_block_quantized(row: OperatorVersion, arrays: Arrays, attributes: A
     block_of = np.arange(count) // min(attributes["block_size"] or longest, longest)
 
     def of_blocks(array: Array) -> Array:
-        """Return a float32 array with the element of `array` for each number's block."""
+        """Return the element of `array` for the block of each number, as a float32 array."""
         if blocks == along:
             taken = np.take(array, block_of[places], along)
         else:

@@ -1,8 +1,8 @@
 """Shape and type inference for operators, with sizes that may be named or unknown.
 
-`infer` raises an error if the call cannot run for any values of its inputs. Sizes are inferred from
-equalities between them. If the axis or the length of index tuples is unknown, all possible values
-are tried, and the result contains everything that the successful trials have in common.
+`infer` raises an error if the call fails for all possible values of its inputs. Sizes are inferred
+from equalities between them. If the axis or the length of index tuples is unknown, all possible
+values are tried, and the result contains everything that the successful trials have in common.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def infer(
 
     `types` has an entry for every input, which is None if the input is omitted. If
     `check_empty_axes` is true, raise an error for indices into an axis of size 0. When a call runs,
-    the check of index values reports such indices instead, because it has their positions.
+    the check of index values reports such indices instead, because this check knows the positions.
     """
     values = values or {}
     dtypes = _merged_dtypes(row, types, values)

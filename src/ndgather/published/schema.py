@@ -44,7 +44,7 @@ ELEMENTS = frozenset({Role.DATA, Role.UPDATES, Role.SCALES, Role.ZERO_POINTS})
 
 
 class Outside(StrEnum):
-    """The effect of an out-of-bounds index; this package raises an error if it is undefined."""
+    """The effect of an out-of-bounds index. ndgather raises an error for `UNDEFINED`."""
 
     RAISE = "raise"
     ZEROS = "zeros"
@@ -247,7 +247,7 @@ class OperatorVersion:
         return f"{self.domain} {self.name}-{self.since}"
 
     def version(self, since: int, **changes: Any) -> OperatorVersion:
-        """Return another version of this operator, whose URL contains the new version number."""
+        """Return another version of this operator, and update the version number in its URL."""
         source = self.source.replace(f"-{self.since}", f"-{since}")
         return replace(self, since=since, source=source, **changes)
 
@@ -264,7 +264,7 @@ Dim: TypeAlias = int | str | None
 
 @dataclass(frozen=True, slots=True)
 class RankAtLeast:
-    """A shape of unknown rank, of which only the leading sizes are known.
+    """A shape whose rank is unknown but whose leading sizes are known.
 
     Parameters
     ----------

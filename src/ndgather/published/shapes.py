@@ -119,7 +119,7 @@ class Axes:
         return fits
 
     def is_as_long_as(self, other: Axes) -> bool:
-        """Append axes if a rank is unknown, and return whether both ranks can be equal."""
+        """Append axes if a rank is unknown, and return whether the two ranks can be equal."""
         rank = max(self.rank, other.rank)
         if self.exact or other.exact:
             return self.is_of(rank) and other.is_of(rank)

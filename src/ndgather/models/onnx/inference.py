@@ -1,4 +1,4 @@
-"""Type inference for models, which alternates between ndgather and onnx."""
+"""Inference of all types in a model, alternating between ndgather and onnx."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ class InferredNode:
 
 @dataclass(slots=True)
 class PlacedNode:
-    """A node in a graph that is being rewritten, and the `nodes` that replace it.
+    """A node whose graph is being rewritten, and the `nodes` that replace it.
 
     `read` is the same node in the inferred copy of the model, and `scope` is the scope of `read`.
     `inferred` is None unless the node is a gather or scatter. `bodies` are the subgraphs.
@@ -292,7 +292,7 @@ class PlacedNode:
 
 
 class InferredGraph:
-    """An iterable over the nodes of a graph that is being rewritten, with their inferred types.
+    """A graph that is being rewritten, whose iterator yields each node with its inferred types.
 
     At the end of the iteration, the graph is updated with the replacements of all nodes.
     """
@@ -329,7 +329,7 @@ class InferredModel(NamedTuple):
     is_strict: bool
 
     def pair_graph(self, graph: GraphProto) -> InferredGraph:
-        """Pair the nodes of `graph`, a copy of the inferred graph, with their inferred types."""
+        """Pair each node of `graph` with its types. `graph` is a copy of the inferred graph."""
         known = {id(node.op_node.read): node for node in self.nodes}
         return InferredGraph(graph, self.scopes[0], known)
 
@@ -412,7 +412,7 @@ def _computed(op_node: OpNode, inference: Inference) -> Iterator[tuple[Scope, st
 
 
 def _adds(op_node: OpNode, inference: Inference, names: set[str]) -> bool:
-    """Return whether ndgather infers more specific types for a node than onnx."""
+    """Return whether ndgather infers more specific types for a node than onnx does."""
     for scope, name, inferred in _computed(op_node, inference):
         before = scope.type_of(name)
         known = before if inferred is before else with_names(inferred, names)
@@ -478,7 +478,7 @@ def computed_types(inferred: InferredModel) -> dict[str, TensorType]:
 
 
 def declares_sizes(model: ModelProto, *, of: Container[str] | None = None) -> bool:
-    """Return whether a model declares a fixed size for any value, or for any value in `of`."""
+    """Return whether a model declares a fixed size of any value in `of` (default: all values)."""
     infos = (info for info in declarations(model) if of is None or info.name in of)
     return any(dim.dim_value for info in infos for dim in info.type.tensor_type.shape.dim)
 

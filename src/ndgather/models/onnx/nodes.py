@@ -89,7 +89,7 @@ def element_type(dtype: str) -> int:
 
 @cache
 def schema_type(dtype: str) -> str:
-    """Return the tensor type of a dtype in the notation of `onnx` schemas."""
+    """Return the name that `onnx` schemas use for tensors of a dtype, such as ``tensor(float)``."""
     return f"tensor({TensorProto.DataType.Name(_ELEMENT_TYPES[dtype]).lower()})"
 
 
@@ -207,7 +207,7 @@ def repairing_opset(
 ) -> int | None:
     """Return the first opset after `opset` that allows the attributes of a node, or None.
 
-    Return None unless `error`, which the node raised in `opset`, is an AttributeValueError.
+    If `error`, which the node raised in `opset`, is not an AttributeValueError, return None.
     """
     if not isinstance(error, AttributeValueError) or row_domain(node.domain) != DEFAULT_DOMAIN:
         return None
@@ -221,7 +221,7 @@ def repairing_opset(
 
 
 def repair(node: NodeProto, opset: int) -> str:
-    """Return how to repair a model if `opset` is the first opset that allows `node`."""
+    """Return the advice to convert a model to `opset`, the first opset that allows `node`."""
     row = implementation(node.op_type, DEFAULT_DOMAIN, opset).row
     return f"convert --opset {opset}, which has {row}"
 
@@ -406,7 +406,7 @@ class Scope:
 
     `around` contains the nodes that enclose the graph, outermost first. `folder` is the folder of
     the external tensors, if known. If `replaceable`, an initializer with the same name as an input
-    is not a constant, but the default value of this input.
+    is only the default value of this input, not a constant.
     """
 
     body: Body
@@ -436,7 +436,7 @@ class Scope:
             self._add(item.node, item.op_type, item.outputs)
 
     def learn(self, body: Body) -> None:
-        """Adopt the types that are declared in `body`, a copy of the graph and its subgraphs."""
+        """Adopt the types that are declared in `body`, which is a copy of this scope's body."""
         self._inferred = _declarations(body)
         inputs = body.input if isinstance(body, GraphProto) else ()
         inputs = {info.name: tensor_type(info.type) for info in inputs}
@@ -647,7 +647,7 @@ class OpNode:
         return repairing_opset(self.node, opset, self.types(), error)
 
     def in_opset(self, opset: int) -> OpNode:
-        """Return the same node in a scope that imports another opset."""
+        """Return this node in a copy of its scope that imports another opset."""
         scope = copy(self.scope)
         scope.opsets = {DEFAULT_DOMAIN: opset}
         return OpNode(self.read, scope)

@@ -36,7 +36,7 @@ _MOST_ELEMENTS = 2**40
 def random_inputs(
     model: Source, seed: int = 0, *, sizes: Mapping[str, int] | None = None
 ) -> dict[str, Array]:
-    """Return random inputs for a model in which all indices are valid.
+    """Return random inputs with valid indices for a model.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def random_inputs(
 def _random_array(
     rng: np.random.Generator, port: Port, shape: tuple[int, ...], highest: int
 ) -> Array:
-    """Return a random array for an input, in which integers are at most `highest`."""
+    """Return a random array for an input. If it contains integers, they are at most `highest`."""
     dtype = np.dtype(np.float32) if port.dtype is None else port.dtype
     if dtype.kind == "O":
         array = np.array(list("abcdefgh"), object)[rng.integers(0, 8, shape)]

@@ -39,7 +39,7 @@ from ndgather.runtimes.runtime import ModelSource
 class TracedNode:
     """A gather or scatter node, and the model outputs that contain its inputs and output.
 
-    `in_branch` contains the names of outputs that are empty if the branch of an If did not run.
+    `in_branch` contains outputs of If branches, which are empty if the branch did not run.
     """
 
     op_node: OpNode
@@ -52,7 +52,7 @@ class TracedNode:
         return (*self.reads, self.gives)
 
     def check(self, values: Mapping[str, Array]) -> CheckedNode | None:
-        """Recompute and compare a node, or return None if the node did not run."""
+        """Recompute a node and compare the results, or return None if the node did not run."""
         actual = values.get(self.gives)
         if any(name not in values for name in self.in_branch):
             return None
@@ -77,7 +77,7 @@ class TracedNode:
 
 
 def alike(pair: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Reshape the second array if only one array is a scalar and the other has shape (1,)."""
+    """If the shapes are () and (1,), in any order, reshape the second array like the first."""
     first, second = pair
     if {first.shape, second.shape} == {(), (1,)}:
         second = second.reshape(first.shape)
@@ -89,7 +89,7 @@ class TracedModel:
     """A model whose outputs include the inputs and outputs of its gather and scatter nodes.
 
     `names` contains the names of added outputs. `untraced` contains the nodes whose values cannot
-    be model outputs, with the reason.
+    be model outputs, and the reasons.
     """
 
     proto: ModelProto
@@ -100,7 +100,7 @@ class TracedModel:
     folder: str | None
 
     def source(self, path: str | None = None) -> ModelSource:
-        """Return `path`, or the serialized model if outputs were added or tensors are mapped.
+        """Return `path`, or the serialized model if it has added outputs or mapped tensors.
 
         A runtime loads a model with mapped tensors faster than the original file.
         """
@@ -203,7 +203,7 @@ class Outputs:
         return TracedNode(op_node, tuple(reads), gives, in_branch)
 
     def _output_of(self, scope: Scope, name: str) -> tuple[str, bool]:
-        """Return the model output with the value `name`, and whether it comes from a branch."""
+        """Return which model output contains the value `name`, and whether a branch computes it."""
         inner = scope.home(name)
         if scope.has_constant(name) or (inner.outer is None and inner.computing(name) is None):
             return name, False  # The value is a constant or a model input.

@@ -87,7 +87,7 @@ def may_be_negative(scope: Scope, name: str, *, in_bounds: bool = False) -> bool
 
 
 def fits_32_bits(scope: Scope, name: str) -> bool:
-    """Return whether int32 can represent all elements, assuming that it can for dynamic sizes."""
+    """Return whether all elements fit in int32, assuming that dynamic sizes do."""
     return _Search(_32_BITS.highest).find(scope, name).is_within(_32_BITS)
 
 
@@ -96,7 +96,7 @@ def find_value_range(scope: Scope, name: str) -> Interval:
 
 
 class _Search:
-    """A search for the range of a value. Unknown sizes and positions are at most `most`."""
+    """A search for a range. `most` is the assumed maximum of unknown sizes and positions."""
 
     def __init__(self, most: int = 2**63 - 1, *, in_bounds: bool = False) -> None:
         self._most, self._in_bounds, self._visits = most, in_bounds, 0

@@ -416,7 +416,7 @@ class _Checker:
         return inference.outputs, call
 
     def _fits_32_bits(self, layer: Layer) -> bool:
-        """Return whether all outputs must be sizes, positions or constants that fit in 32 bits."""
+        """Return whether all outputs are sizes, positions or constants and fit in 32 bits."""
         if layer.type in _MOVES:
             moved = layer.inputs if layer.type == "Concat" else layer.inputs[:1]
             return all(self._is_fitting(layer, port) for port in moved)
@@ -430,7 +430,7 @@ class _Checker:
         return source is not None and out is not None and (source.id, out.id) in self.fitting
 
     def _input(self, layer: Layer, port: LayerPort) -> TensorType:
-        """Return the inferred type of an input, or the declared dtype or shape if unknown."""
+        """Return the inferred type of an input, completed with the declared dtype and shape."""
         declared = port_type(port)
         if (layer.id, port.id) not in self.wiring.sources:
             return declared

@@ -127,7 +127,7 @@ class Model:
         )
 
     def _by_first_name(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the inputs by first name, replacing other tensor names and layer names."""
+        """Return `inputs` with tensor and layer names replaced by the first name of each input."""
         names: dict[str, str] = {}
         for layer, port in zip(self.network.of_type("Parameter"), self.inputs, strict=False):
             for name in _value_names(layer, layer.outputs[0]):
@@ -296,7 +296,7 @@ class _Program:
             self.outputs["output"] = key
 
     def _reads(self, layer: Layer, names: tuple[str, ...]) -> tuple[_Key, ...]:
-        """Return the values that a layer reads, which are model inputs for a bare layer."""
+        """Return the values that a layer reads. The values of a bare layer become model inputs."""
         if not self.network.snippet:
             sources = (self.wiring.sources[layer.id, port.id] for port in layer.inputs)
             return tuple((source.id, port.id) for source, port in sources)

@@ -43,7 +43,7 @@ class Meaning:
     def from_attributes(
         cls, row: OperatorVersion, attributes: Mapping[str, int | str | bool]
     ) -> Self:
-        """Interpret `attributes` in the operator version `row`, adding its default values."""
+        """Interpret `attributes` as defined by the operator version `row`, adding its defaults."""
         values: dict[str, int | str | bool] = {"axis": 0, "batch_dims": 0, "reduction": "none"}
         values |= {item.name: item.default for item in row.attributes if item.default is not None}
         values |= attributes
@@ -133,7 +133,7 @@ class GatherCall:
         attributes: Mapping[str, Any],
         indices: Array | None = None,
     ) -> str | None:
-        """Return how runtimes differ for a new node although they agree on the original node."""
+        """Return how runtimes differ for a new node, ignoring differences for the original node."""
         known = KnownCall.of(row, types, attributes, indices=indices)
         results = differing_results(known)
         before = differing_results(self.known) if results and self.known else {}
@@ -191,7 +191,7 @@ class GatherCall:
         return self.new.reshape(self.inputs[Role.INDICES], sizes, self.sizes(Role.INDICES))
 
     def coordinates(self, sizes: Sequence[Size], axis: int, shape: Sequence[Size]) -> str:
-        """Return a tensor of the given shape with the position of each element along `axis`."""
+        """Return a tensor of shape `shape` that contains the position of each element on `axis`."""
         line = self.new.line(sizes[axis], Size(), axis, len(shape))
         return self.new.compute("Expand", line, self.new.numbers(shape))
 

@@ -37,8 +37,8 @@ class Draft:
     `taken` contains the names of all values, and `titles` contains the names of all nodes.
     `kept` contains the names of values that are unused in the source model.
     `assumed` contains the types of values whose sizes are declared but cannot be inferred.
-    `stale` contains declarations that contradict a dynamic size of an input, with the reason.
-    `nodes` contains a report on each gather and scatter, with the nodes that replace it.
+    `stale` contains declarations and why they contradict a dynamic size of an input.
+    `nodes` contains a report and the new nodes for each gather and scatter.
     `normalized` contains the outputs of new gathers with normalized indices.
     """
 

@@ -52,7 +52,7 @@ class RewriteGathers:
     """A pass that rewrites gathers and scatters that `target` does not support.
 
     If `checked`, out-of-bounds indices stay out of bounds in the new nodes. A node that no rule can
-    rewrite raises an error if `strict`, and is kept otherwise.
+    rewrite is kept or, if `strict`, causes an error.
     """
 
     target: Target
@@ -153,7 +153,7 @@ class RewriteGathers:
     def _missing_operator(self, names: Iterable[str], opset: int, sizes: Sequence[str]) -> str:
         """Return why the target or its opset lacks an operator in `names`, or an empty string.
 
-        `sizes` are the dynamic sizes of the node, for which the new nodes need Range and Shape.
+        If the node has dynamic `sizes`, the new nodes may need Range and Shape.
         """
         numbers = f"numbers for its sizes {listed(sizes)}" if sizes else ""
         asked = {"MatMul"} if self.allow_matmul else set()
@@ -181,7 +181,7 @@ class RewriteGathers:
         new: Sequence[NodeProto] = (),
         **facts: Any,
     ) -> None:
-        """Report on a node. `became` is empty for a supported node and None without a rewrite."""
+        """Report on a node. `became` is empty if it is supported, and None if it has no rewrite."""
         node, where = op_node.node, op_node.where
         was = f"{row_domain(node.domain)} {node.op_type}"
         was = str(op_node.operator().row) if is_published(node) else was
@@ -194,7 +194,7 @@ class RewriteGathers:
         draft.report(report, new, self.target)
 
     def _attempts(self, before: str) -> Iterator[_Writer]:
-        """Yield functions that rewrite a call of the operator `before`, the simplest first."""
+        """Yield functions that can rewrite a call of `before`, starting with the simplest."""
         names = sorted(after for origin, after in EQUIVALENCES if origin == before)
         for name in (before, *names):
             if name in self.target.limits:
@@ -202,7 +202,7 @@ class RewriteGathers:
         yield self._write_rows
 
     def _write_operator(self, name: str, call: GatherCall) -> str:
-        """Rewrite a call to the operator `name`, adjusting the indices if necessary."""
+        """Replace a call with a call of the operator `name`, adjusting the indices if necessary."""
         scope = call.new.scope
         most = self.target.limits[name].batch_dims
         if name == call.name and most is not None and call.attribute("batch_dims") > most:
@@ -289,7 +289,7 @@ def _without_defaults(node: NodeProto) -> NodeProto:
 
 
 def measured_nodes(draft: Draft) -> Iterator[RewrittenNode]:
-    """Yield the reports, adding the number of bytes written and of multiplications in MatMul."""
+    """Yield the reports after counting bytes written by new nodes and multiplications in MatMul."""
     types: dict[str, TensorType] = {}
     if any(new for _, new in draft.nodes):
         for outermost in draft.inferred.scopes:

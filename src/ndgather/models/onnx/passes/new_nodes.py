@@ -81,7 +81,7 @@ def keep_identity(node: NodeProto, new: Sequence[NodeProto], titles: set[str]) -
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The product of a number and of dynamic sizes, which are (value name, axis) pairs."""
+    """A number multiplied by dynamic sizes, which are (value name, axis) pairs."""
 
     number: int = 1
     open: tuple[tuple[str, int], ...] = ()
@@ -176,7 +176,7 @@ class SizedNodes(NewNodes):
         return result
 
     def reshape(self, name: str, sizes: Sequence[Size], before: Sequence[Size] = ()) -> str:
-        """Reshape a value whose current sizes are `before`, if known."""
+        """Reshape a value. If its current sizes are known, `before` contains them."""
         opened = [number for number, size in enumerate(sizes) if size.open]
         zeros = [number for number, size in enumerate(sizes) if size.number == 0]
         shape = [0 if size.open else size.number for size in sizes]
@@ -191,7 +191,7 @@ class SizedNodes(NewNodes):
         return self.compute("Reshape", name, self.constant(shape, "shape"))
 
     def line(self, size: Size, stride: Size, axis: int, rank: int) -> str:
-        """Return multiples of `stride` along `axis`, in a tensor with `rank` axes."""
+        """Return a tensor of rank `rank` that contains the multiples of `stride` along `axis`."""
         if size.open:
             bounds = self.constant(0), self.add("Reshape", self._number(size), self.constant([]))
             line = self.add("Range", *bounds, self.constant(1))
@@ -209,7 +209,7 @@ class SizedNodes(NewNodes):
         return self.compute("Mul", name, self.numbers(factors, self.dtype))
 
     def total(self, terms: Sequence[str]) -> str:
-        """Return the sum of broadcast tensors, combining small constants beforehand."""
+        """Add small constants to each other, then return the sum of all broadcast tensors."""
         first, *rest = terms
         constants: list[Array] = []
         for term in rest:

@@ -99,7 +99,7 @@ class Rows:
         return self.outside("is ignored or raises an error" if scatters else "stays out of bounds")
 
     def outside(self, checked: str) -> str:
-        """Return `checked` if checks are added, or else the effect of out-of-bounds indices."""
+        """Return how out-of-bounds indices are treated, which is `checked` if checks are added."""
         verb = "change" if self.call.row.kind.scatters else "select"
         return checked if self.checked else f"may {verb} another element"
 
@@ -125,7 +125,7 @@ class Rows:
     def _choose_type(self, sizes: Sequence[Size] | None = None) -> None:
         """Choose the dtype in which row numbers are computed, preferably the index dtype.
 
-        Row numbers do not exceed `sizes` if given, or the number of elements of data otherwise.
+        Row numbers are bounded by `sizes` or, if it is None, by the number of elements of data.
         """
         dtype, allowed = self.call.types[Role.INDICES].dtype, self.limits.index_types
         # If checks are added, each term of a row number may be as large as the size of data.
@@ -187,7 +187,7 @@ class Rows:
         return name if dtype == new.dtype else new.cast(name, new.dtype)
 
     def _beyond(self, first: int, count: int) -> list[Size]:
-        """Return an index for each indexed axis that makes the row number out of bounds.
+        """Return, for each indexed axis, an index that results in an out-of-bounds row number.
 
         For data of shape (2, 3) with strides (3, 1), the indices are 2 and 6, because 2 * 3 and
         6 * 1 both give row 6, and the last row is row 5.
@@ -267,8 +267,8 @@ class Rows:
     ) -> None:
         """Merge the first `count` axes of data, gather rows and reshape the result.
 
-        For example, if the target only supports matrices, data of shape (2, 3, 7, 8), `count` = 2
-        and row numbers of shape (4, 5) result in these nodes:
+        In this example, the target only supports matrices, data has shape (2, 3, 7, 8), `count`
+        is 2, and the row numbers have shape (4, 5):
 
             2 3 7 8  -- Reshape -->  6 56  -- Gather -->  20 56  -- Reshape -->  4 5 7 8
         """
@@ -317,7 +317,7 @@ class Rows:
         return None
 
     def _difference(self, kind: Kind, rank: int) -> str | None:
-        """Return how runtimes differ for an operator that is applied to rows, or None."""
+        """Return how runtimes differ if an operator is applied to rows, or None if they agree."""
         call, name = self.call, _NAMES[kind]
         row = implementation(name, DEFAULT_DOMAIN, self.new.scope.opsets[DEFAULT_DOMAIN]).row
         width = product(self._row if rank > 1 else ())
@@ -366,8 +366,8 @@ class Rows:
         2. The call has a reduction.
         3. The row numbers are constants.
         4. The row numbers are the positions of the true elements of a mask.
-        5. There are few updates. The result is gathered from updates and data, using indices in
-           which each update replaces a row number. For 4 rows of data and updates of rows 2 and 0:
+        5. There are few updates. Rows are gathered from updates and data, after each update has
+           replaced a row number. For 4 rows of data and updates of rows 2 and 0:
 
                 u0 u1 d0 d1 d2 d3        no update   2 3 4 5
                  0  1  2  3  4  5        row 2 = u0  2 3 0 5
@@ -471,7 +471,7 @@ class Rows:
         return new.compute("Max", result, zero)  # Max makes the range of the result non-negative.
 
     def _shared_indices(self) -> str | None:
-        """Return the input of an Expand if it expands each index to a slice of data, or None.
+        """Return the input of the Expand node that expands each index to a slice of data, or None.
 
         For data of shape (9, 4, 5) and axis 0, indices of shape (3, 1, 1) that an Expand node
         expands to (3, 4, 5) select three whole slices.

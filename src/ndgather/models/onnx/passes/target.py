@@ -1,4 +1,4 @@
-"""Targets of a conversion, which specify supported operators and limits of gathers and scatters.
+"""Targets of a conversion, which list the supported operators and limit gathers and scatters.
 
 A target is a TOML file or an ONNX opset. In a file, ``operators`` lists the operators that new
 nodes may use, and ``open_sizes`` lists additional operators for models with dynamic sizes. A table
@@ -40,7 +40,7 @@ _COMPARES_FROM = 9  # the first opset that has Where and integer comparisons
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits of a target for calls of a gather or scatter. None means no limit."""
+    """The limits that a target sets for a gather or scatter. None means no limit."""
 
     axes: tuple[int, ...] | None = None  # the allowed axes, as non-negative numbers
     ranks: tuple[int, int] | None = None  # the lowest and the highest rank of data
@@ -154,7 +154,7 @@ def _negative(scope: Scope, indices: str) -> str:
 
 
 def opset_target(opset: int, model: ModelProto) -> Target | None:
-    """Return an older opset as a target, or None if no gather or scatter has to be rewritten.
+    """Return an older opset as a target, or None if no gather or scatter is rewritten for it.
 
     Opsets before 11 support only Gather with non-negative indices.
     """

@@ -99,7 +99,7 @@ class Rewrite(NewNodes):
                 del self.node.attribute[number]
 
     def input(self, number: int) -> str:
-        """Return the name of the input at position `number`, or an empty string if omitted."""
+        """Return the name of input `number`, or an empty string if this input is omitted."""
         return self.node.input[number] if number < len(self.node.input) else ""
 
     def set_input(self, number: int, name: str) -> None:
@@ -387,7 +387,7 @@ def _shifts_all_bits(node: Rewrite) -> bool:
 
 
 def _windows_outside(node: Rewrite) -> bool:
-    """Return whether the two versions may differ because a window starts after the input."""
+    """Return whether the two versions may differ because a window starts beyond the input's end."""
     sizes = node.get("kernel_shape")
     steps = node.get("strides") or [1] * len(sizes)
     wide = all(step <= size for step, size in zip(steps, sizes, strict=True))

@@ -245,7 +245,7 @@ def _step_up(node: Rewrite, target: OpSchema) -> None:
 
 
 def _check_step(node: Rewrite, target: OpSchema, step: Step) -> None:
-    """Set attributes explicitly if their default changes, or raise ModelError if not possible."""
+    """Set attributes explicitly if their default changes. Raise ModelError for unknown changes."""
     if not any(step in table for table in (CHANGES, TYPES, DOWN, UP)):
         raise node.cannot_become(target, "what changed is not known")
     changes = CHANGES.get(step, NOTHING)
@@ -337,7 +337,7 @@ def _attribute_as_input(node: Rewrite, target: OpSchema, name: str, number: int,
 
 
 def _function_nodes(call: Rewrite, source: int) -> tuple[list[NodeProto], int]:
-    """Return the nodes of the function body of an operator and their opset.
+    """Return the nodes of an operator's function body, and the opset of these nodes.
 
     The list is empty for an operator without a function body. The opset may be later than `source`
     if the operator does not change. Types of new values are added to the scope of the call.

@@ -146,7 +146,7 @@ class ConvertVersions:
         return False
 
     def _repair(self, draft: Draft, op_node: OpNode, refusal: NdgatherError) -> InferredNode:
-        """Infer types in the first opset that allows the attributes of a node, or raise."""
+        """Infer types in the first opset that allows the node's attributes, or raise `refusal`."""
         opset = op_node.repairing_opset(refusal)
         if opset is not None and opset <= self.opset:
             later = op_node.in_opset(opset)
@@ -156,7 +156,7 @@ class ConvertVersions:
         raise op_node.named(refusal)
 
     def _call_of(self, draft: Draft, op_node: OpNode, inferred: InferredNode) -> GatherCall:
-        """Return a node as a call of `operator`, or of its own operator if that is impossible."""
+        """Return a node as a call, which is converted to `operator` if possible."""
 
         def call_as_it_is() -> GatherCall:
             prefix = inferred.op_node.node.input[1]
