@@ -50,8 +50,8 @@ _PAGE = """\
 
 <!-- Written by the benchmark from its results; do not edit. -->
 
-The time of {count} typical calls in ndgather and in the libraries that you may use today, from
-four lookups in a tiny table to a million lookups in 1 GB. All libraries make the same call on the
+The time of {count} typical calls, from four lookups in a tiny table to a million lookups in 1 GB,
+in ndgather and in the libraries that you may use today. All libraries make the same call on the
 same arrays with the same number of threads, and their results are compared first. A ratio is the
 time of a library divided by ndgather's time.
 
@@ -75,15 +75,15 @@ Measured on {where.processor}, {where.processors} processors, {where.system}, wi
 
 ## Every case
 
-[One table for each kind of call]({cases}) lists all times, and the speed of the machine.
+[Tables for each kind of call]({cases}) list all times, and the speed of the machine.
 
 ## How it was measured
 
-- Only the call itself is timed. Sessions, tensors of the index type that a library requires and
-  views of index columns are prepared beforehand. If a library has several ways to make the call,
+- Only the call itself is timed. Sessions, views of index columns, and tensors of the index type
+  that a library requires are prepared beforehand. If a library has several ways to make the call,
   or is faster with one thread, its fastest time counts.
-- OpenCV reads indices as pairs of 16-bit integers, a quarter of the bytes of int64, and checks no
-  bounds. polars reads indices as unsigned 32-bit integers. SciPy computes with float64.
+- OpenCV reads indices as pairs of 16-bit integers, which have a quarter of the bytes of int64, and
+  checks no bounds. polars reads indices as unsigned 32-bit integers. SciPy computes with float64.
 - Before anything is timed, the results of eight runs are compared with NumPy's, because threads
   may lose an update in a single run. ScatterND of onnxruntime does so if it has a reduction, and
   is not compared. A library that does not support a call, or returns a wrong result, is not timed.
@@ -98,9 +98,9 @@ Measured on {where.processor}, {where.processors} processors, {where.system}, wi
 - *Moved* is the least possible memory traffic: each index is read once, each touched cache line of
   data is read once, and the output is written once.
 - *Of limit* is the least possible time divided by ndgather's time. The least possible time is the
-  longer of two: the time to copy the moved bytes at the measured speed, and, for slices of at most
-  one cache line at random places, the time to read as many random cache lines. An asterisk marks
-  data and output that fit in the last-level cache, where memory is not the limit.
+  longer of two times: the time to copy the moved bytes at the measured speed, and, for slices of at
+  most one cache line at random places, the time to read as many random cache lines. An asterisk
+  marks data and output that fit in the last-level cache, where memory is not the limit.
 
 ## How to repeat it
 

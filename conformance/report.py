@@ -121,9 +121,9 @@ def as_markdown(columns: Sequence[Column], *, machine: str) -> str:
         "crashes the process, it is repeated in a new process, and the second run counts.",
         "- A value is right only if its type, shape and every bit are right.",
         *_notes(columns),
-        "- If the specification does not define the result, an error, input elements and zeros are "
-        "right; foreign memory and crashes are not. Foreign memory differs from run to run, so "
-        "such a verdict may change.",
+        "- If the specification does not define the result, all of these are right: an error, "
+        "input elements and zeros. Foreign memory and crashes are wrong. Foreign memory differs "
+        "from run to run, so such a verdict may change.",
         "- ONNX models declare the shapes of the inputs.",
     ]
     return "\n".join(lines) + "\n"

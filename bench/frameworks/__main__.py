@@ -37,10 +37,10 @@ _HEAD = """\
 
 <!-- Written by the benchmark from its results; do not edit. -->
 
-Calls of ndgather on arrays of torch and JAX, compared with the library's own way to the same
-result: `x[a, b]`, in a jitted function in JAX. The results are compared first. Then ndgather and
-the library take turns of 20 ms, and the tables show the medians. Arrays and indices are prepared
-beforehand. For torch this includes separate index columns, its fastest form.
+Calls of ndgather on arrays of torch and JAX, compared with the library's own calls for the same
+result, such as `x[a, b]`. JAX runs both in jitted functions. The results are compared first. Then
+ndgather and the library take turns of 20 ms, and the tables show the medians. Arrays and indices
+are prepared beforehand. This includes separate index columns for torch, which are fastest.
 
     pip install 'ndgather[torch,jax]'
     python -m bench --suite torch --page
@@ -53,8 +53,8 @@ _NOTES = """\
 - torch, `gradient-1e5-of-16`: torch fills zeros on its own threads, which then spin for a while.
   ndgather clears the rows on the threads that add to them.
 - JAX, `rows-1e5-of-64`: the ratio varies from 0.37 to 0.87. If the memory of a result is new to the
-  process, the operating system clears its pages during the call, and which of the two functions
-  gets new memory differs from run to run.
+  process, the operating system clears its pages during the call, and this happens in ndgather's
+  call in some runs and in JAX's in others.
 - JAX, `add-1e5-of-16`: the result overwrites data. If data is used afterwards, XLA copies it first,
   on one thread.
 """

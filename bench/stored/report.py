@@ -36,10 +36,10 @@ Python {where.python}, {where.date}.{note}
 ## Method
 
 Each method runs in its own process with two threads and reads files from the page cache. The result
-of a first call is checked, and its extra memory is the increase of the peak resident memory. Then
-the methods take turns. Times are medians; CPU is the processor time of all threads. A method more
-than 1.5 times as slow as the fastest other one is called only once (*).
-[Guarantees](guarantees.md) explain the memory limit of ndgather.
+of the first call is checked, and the increase of the peak resident memory during it is the extra
+memory. Then the methods take turns. Times are medians; CPU is the processor time of all threads. A
+library is called only once (*) if its first call takes more than 1.5 times as long as the fastest
+library's. [Guarantees](guarantees.md) explain the memory limit of ndgather.
 
 The array has 1024^3 float32 elements (4.3 GB) in chunks of 128^3, or in shards of 256^3 with inner
 chunks of 32^3. zstd at level 3 compresses it to a third of its size.

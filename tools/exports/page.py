@@ -43,8 +43,8 @@ _WORDS = {
 _HEAD = """\
 # What exporters write
 
-Exporters translate a line of Python that gathers or scatters to ONNX nodes, which follow different
-rules. This page lists the nodes that each exporter writes and the results for negative,
+Exporters translate a line of Python with a gather or scatter into ONNX nodes, which follow
+different rules. This page lists the nodes that each exporter writes and the results for negative,
 out-of-bounds and duplicate indices in the framework, the ONNX specification and each runtime.
 `make exports EXPORTS=--page` writes this page.
 
@@ -52,15 +52,15 @@ out-of-bounds and duplicate indices in the framework, the ONNX specification and
 _OTHER_VALUES = """\
 ## Where the exported model is wrong
 
-For these lines, conforming runtimes return an error or another value than the framework. Make
-indices non-negative before the line (`i % n`), make the indices of sums unique, or rewrite the line
-to export another operator.
+For these lines, conforming runtimes raise an error or return a value that differs from the
+framework's. Make indices non-negative before the line (`i % n`), make the indices of sums unique,
+or rewrite the line to export another operator.
 """
 _NODES = """\
 ## Which nodes are written
 
-The number after a node is its version. Default attributes, `axis` and gathers from shapes are
-omitted. If a model has no node with indices, other nodes are listed.
+The number after a node is its version. Default attributes, `axis` and gathers from the output of
+Shape are omitted. If a model has no node with indices, other nodes are listed.
 """
 _TARGETS = """
 ## What restricted targets support
@@ -96,10 +96,10 @@ For scikit-learn, the models predict new rows. Values count as the same if they 
 _KEY = """\
 ## Results by indices
 
-*Same* means that the result equals the framework's, *another value* that it differs, and *a value*
-that the framework raises an error instead. *Specification* is the result of ndgather; results of
-runtimes that differ from it are bold. *Reference* is the evaluator of the onnx package. Wrong
-exports are listed above, and models that a runtime does not load under valid indices only.
+*Same* means that the result equals the framework's. *Another value* means that the two differ.
+*A value* means that only the framework raises an error. *Specification* is the result of ndgather;
+runtime results that differ from it are bold. *Reference* is the evaluator of the onnx package.
+Wrong exports are listed above. Models that a runtime cannot load are listed only for valid indices.
 """
 _ADJECTIVES = {
     "valid": "valid",
