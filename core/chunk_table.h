@@ -27,7 +27,7 @@ struct ChunkTable {
     std::atomic<const char*> bytes{nullptr};  // null if the chunk is missing
     std::atomic<std::uint64_t> last_use{0};
   };
-  // The result of a lookup: the numbers of points in missing chunks, of chunks found, and of missing chunks listed.
+  // What a lookup counts: points in missing chunks, chunks found, and missing chunks listed.
   struct Found {
     Size missing = 0, hits = 0, listed = 0;
   };

@@ -15,8 +15,8 @@
 
 namespace ndgather::NDGATHER_ISA {
 
-// Calls visit(indexed offset, dense offset) for every position in the first `rank` dims of one slice. If `rank` counts all
-// dims, that is every run of plan.width bytes. Always inlined, so that the variables that `visit` captures stay in registers.
+// Calls visit(indexed offset, dense offset) for every position in the first `rank` dims of one slice. If these are all its
+// dims, it visits all runs of plan.width bytes. Always inlined, so that the variables captured by `visit` stay in registers.
 template <class Visit>
 [[gnu::always_inline]] inline void each_run(const Plan& plan, int rank, Visit visit) noexcept {
   if (rank == 0) return visit(0, 0);
@@ -134,7 +134,7 @@ void move_elements(const Plan& plan, const Size* at, const DenseOffsets& dense, 
   each_place<Gathers>(plan, plan.slice_rank, at, dense, n, [](char* to, const char* from) { std::memcpy(to, from, Width); });
 }
 
-// Moves a run as its first First bytes and its last Last bytes, which may overlap: for 11 bytes, bytes 0 to 7 and 7 to 10.
+// Moves a run as its first First bytes and its last Last bytes, which may overlap: the first 8 and the last 4 of 11 bytes.
 template <bool Gathers, int First, int Last = First>
 void move_pieces(const Plan& plan, const Size* at, const DenseOffsets& dense, Size n) noexcept {
   each_place<Gathers>(plan, plan.slice_rank, at, dense, n, [second = plan.width - Last](char* to, const char* from) {
@@ -157,7 +157,7 @@ inline void copy_row(char* to, const char* from, Size width) noexcept {
   std::memcpy(to + last, from + last, kLine);
 }
 
-// Writes a cache line past the caches: it is not read first, and it evicts nothing.
+// Writes a cache line past the caches, so that the line is not read first and evicts no other line.
 inline void write_line(char* to, const char* from) noexcept {
 #if defined(__AVX512F__)
   _mm512_stream_si512(reinterpret_cast<__m512i*>(to), _mm512_loadu_si512(from));

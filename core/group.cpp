@@ -1,4 +1,4 @@
-// group.cpp - splitting coordinates into chunks, sorting points by chunk, and moving them; see group.h.
+// group.cpp - finding the chunks of coordinates, sorting points by chunk, and moving points; see group.h.
 #include "group.h"
 
 #include <algorithm>
@@ -93,7 +93,7 @@ bool PointGrid::complete() {
     each.local_bits = bits_for(longest);
     each.shift = std::exchange(bits, bits + each.bits);
     each.local_shift = std::exchange(local_bits, local_bits + each.local_bits);
-    // Empty chunks can outnumber the coordinates, so both bits and chunks are checked for overflow.
+    // An axis may have more chunks than coordinates if chunks are empty, so the number of chunks may overflow as well.
     const auto more = static_cast<std::uint64_t>(each.chunks);
     if (bits > 63 || (more != 0 && chunks > PTRDIFF_MAX / more)) return false;
     chunks *= more;
@@ -121,7 +121,7 @@ bool sort_points(const Plan& plan, const PointGrid& grid, Size begin, SortedPoin
       most = std::max(most, keys[i]);
     }
   }
-  // Only the range of the keys is sorted: chunks 5,000 to 5,100 differ by at most 100, or 7 bits, so one pass is enough.
+  // Sort by the difference from the lowest key. For chunks 5,000 to 5,100, it is at most 100 (7 bits), so one pass is enough.
   const int bits = of.n == 0 ? 0 : static_cast<int>(std::bit_width(most - least));
   const int passes = (bits + kLimits.digit_bits - 1) / kLimits.digit_bits;
   std::uint32_t *from = reinterpret_cast<std::uint32_t*>(unsorted + of.n), *to = positions;
@@ -145,7 +145,7 @@ void list_groups(const SortedPoints& of, Size* chunks, Size* starts) noexcept {
   }
 }
 
-// Places and positions come from Python, so every coordinate is checked before anything is moved. A place in a chunk (4, 4)
+// Places and positions come from Python, so the points of a tile are checked before they are moved. A place in a chunk (4, 4)
 // is decoded from its last axis: 0b0110 has column 0b10 = 2 and then row 0b01 = 1. Any other bits are out of bounds.
 bool PointMove::run(const char* places, const std::uint32_t* positions, Size n, Size base) const noexcept {
   Size in_chunk[kLimits.point_tile], in_dense[kLimits.point_tile];

@@ -22,8 +22,8 @@ struct GridAxis {
   Size size, chunks;
   Size step;         // length of every chunk except the last; 0: chunk c extends from cuts[c] to cuts[c + 1]
   const Size* cuts;  // ascending, from 0 to the size
-  int bits, shift;              // bit field of a coordinate in an offset
-  int local_bits, local_shift;  // bit field of a coordinate within its chunk in a place
+  int bits, shift;              // bit field in an offset, for the coordinate
+  int local_bits, local_shift;  // bit field in a place, for the coordinate within the chunk
 };
 
 // The axes that points address. Chunks are numbered in C order; the number after the last one stands for out-of-bounds
@@ -61,14 +61,14 @@ struct PointMove {
     Size size, stride;
     int bits;  // of its field in a place
   };
-  Plan plan;      // the slice, the dims of the dense array as loop dims, and both arrays as the store expects them
+  Plan plan;      // the slice, the dims of the dense array as loop dims, and the written array as the indexed array
   Store store;
   bool to_dense;  // whether the store writes to the dense array
   bool is_wide;
   int chunk_rank = 0;
   Dim chunk[kMaxRank];
 
-  // Moves n points; positions are relative to `base`. Returns false if a point is out of bounds; others may be moved by then.
+  // Moves n points; positions are relative to `base`. Returns false, perhaps after moving some, if a point is out of bounds.
   bool run(const char* places, const std::uint32_t* positions, Size n, Size base) const noexcept;
 };
 

@@ -19,14 +19,14 @@ template <bool Write = false>
 // The result of checking indices.
 struct Outside {
   Size count = 0;           // number of out-of-bounds entries
-  Size entry = 0;           // number of the first one, over positions and columns in C order
+  Size entry = 0;           // number of the first such entry, counting positions and columns in C order
   std::uint64_t value = 0;  // its value, as 64 bits
 };
 
 // The offset of an out-of-bounds position in mode `fill`. Valid offsets are never the most negative number.
 inline constexpr Size kOutside = PTRDIFF_MIN;
 
-// The offsets of n slices in the dense array: `step` bytes apart from `first` on, unless they are listed.
+// The offsets of n slices in the dense array: listed[i] for slice i, or first + i * step if `listed` is null.
 struct DenseOffsets {
   Size first, step;
   const Size* listed;  // or null
@@ -38,8 +38,8 @@ using Store = void (*)(const Plan& plan, const Size* at, const DenseOffsets& den
 
 struct Loops {
   const char* name;  // of the instruction set
-  // These handle the positions [begin, end). They return false if the mode does not handle an out-of-bounds index: by then
-  // part of the output may have been written, but nothing outside the arrays was accessed.
+  // These handle the positions [begin, end). They return false if the mode does not handle an out-of-bounds index. By
+  // then, part of the output may have been written, but nothing outside the arrays was accessed.
   bool (*gather)(const Plan&, const Schedule&, Size begin, Size end) noexcept;
   bool (*scatter)(const Plan&, const Schedule&, Store, Size begin, Size end) noexcept;
   // Runs one band of a scatter, or of a gather if `store` is null.

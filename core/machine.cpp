@@ -22,7 +22,7 @@ namespace {
 // Returns the size of the level 2 or level 3 cache, or 0 if it is unknown.
 #if defined(__linux__)
 Size ask(int level) noexcept {
-  // Read from the file for the first processor, because sysconf may return the sum of all caches of a socket.
+  // Reads the file of the first processor, because sysconf may return the sum of all caches of a socket.
   char path[] = "/sys/devices/system/cpu/cpu0/cache/index?/size";
   path[sizeof path - 7] = static_cast<char>('0' + level);
   long kilobytes = 0;

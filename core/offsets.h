@@ -79,9 +79,9 @@ inline Index load(const char* at) noexcept {
   return value;
 }
 
-// Writes out[0..n) for n positions of the innermost loop dim, whose first tuple is at `index`; the base of position i is base
-// + bases[i]. Returns false if an index is out of bounds: its offset is then kOutsideAs under Fill; under other policies no
-// offset is valid. Offsets are 64-bit, or narrow if their range allows it. If Out is void, the indices are only checked.
+// Writes out[0..n) for n positions of the innermost loop dim, whose first tuple is at `index`. Position i has the base
+// base + bases[i]. Returns false if an index is out of bounds. Then Fill sets its offset to kOutsideAs, and other policies
+// leave all offsets invalid. Offsets are 64-bit, or narrow if the range allows it. If Out is void, indices are only checked.
 template <class Out>
 using Offsets = bool (*)(const Plan&, const char* index, Size base, const Size* bases, Size n, Out* out) noexcept;
 

@@ -53,7 +53,7 @@ bool is_contiguous(const Array& array, Size element) {
   return true;
 }
 
-// Drops slice dims of size 1, and sorts the others by stride, making strides positive, unless the two arrays disagree. For
+// Drops slice dims of size 1. Unless the two arrays disagree, makes strides positive and sorts the dims by stride. For
 // example, strides of 4 and 40 in both arrays become 40 and 4, which can then be merged.
 void order_slice(Plan& plan) {
   const auto compare = [](Size outer, Size inner) {

@@ -31,7 +31,7 @@ constexpr Size round_up(Size a, Size b) { return divide_up(a, b) * b; }
 // none: the call is not refused.
 // raised: a Python exception is already set.
 // fallback: Python must handle the call, because arguments need to be converted or several steps are needed.
-// gradient: the core could carry out the call, except that a library records it for a gradient.
+// gradient: the core could carry out the call, but a library records it for a gradient.
 // signature: the arguments do not match the signature; the facts are the names of the keyword arguments.
 // axis, batch_dims: out of range; the facts are the lowest and the highest allowed value.
 // batch_size, window_size: the fact is the axis. off_axis: the facts are the axis that differs and the gathered axis.
@@ -61,7 +61,7 @@ inline constexpr const char* kRuleNames[] = {
 #undef NDGATHER_RULE
 };
 
-// A rule and two numbers. It fits in two words, which are returned in registers: even a tiny call returns a dozen refusals.
+// A rule and two numbers, in two words that are returned in registers, because even a tiny call returns a dozen refusals.
 struct Refusal {
   Rule rule;
   Size facts;
@@ -106,7 +106,7 @@ enum class ElementType : std::uint8_t {
   c64, c128, complex_long_double,
   // clang-format on
   boolean,
-  table,   // one byte, with a table that contains the result for each pair
+  table,   // one byte, with a table that contains the result for each pair of bytes
   opaque,  // arithmetic is not supported
 };
 
@@ -153,7 +153,7 @@ struct Plan {
   IndexType index_type = IndexType::i64;
   Mode mode = Mode::raise;
   bool all_or_nothing = false;  // whether to check all indices before anything is written
-  // Whether all indices were in bounds in a check beforehand. If another thread then makes an index invalid, it is handled as
+  // Whether all indices were in bounds in an earlier check. If another thread then makes an index invalid, it is handled as
   // in mode `fill`, so that the call does not stop halfway.
   bool checked = false;
   // Deliberately uninitialized: a small call uses only a few entries.

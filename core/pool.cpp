@@ -25,7 +25,7 @@
 namespace ndgather::pool {
 namespace {
 
-constexpr std::size_t kHead = 64;                         // keeps the data on a cache line
+constexpr std::size_t kHead = 64;                         // aligns the data to a cache line
 constexpr std::size_t kHugePage{kLimits.huge_page};
 
 // Precedes every block.

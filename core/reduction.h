@@ -10,8 +10,8 @@
 
 namespace ndgather::NDGATHER_ISA {
 
-// Number types that C++ lacks are stored as bits and computed in float, rounding to nearest even after each operation. A
-// float has more than twice as many significant bits (24 and 11), so sums and products are rounded correctly.
+// Number types that C++ lacks are stored as bits. Each operation is computed in float and then rounded to nearest even. A
+// float has 24 significant bits, more than twice their 11 or fewer, so sums and products are rounded correctly.
 
 struct Half {
   std::uint16_t bits;

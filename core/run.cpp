@@ -67,8 +67,8 @@ bool scatter_in_order(Plan& plan, const Schedule& schedule, Reduction reduction,
   return loops().scatter(plan, schedule, store, 0, plan.positions);
 }
 
-// Goes through recorded updates from the last to the first, and drops those whose slice is marked in a map. If `Marks`, the
-// slices of the remaining updates are marked: for updates of the slices 5 7 5, the last one marks 5, so the first one is
+// Goes through recorded updates from the last to the first, and drops those whose slice is marked in a map. If `Marks` is
+// true, marks the slices of the other updates: with updates of the slices 5 7 5, the last one marks 5, so the first one is
 // dropped.
 template <bool Marks>
 void drop_marked(const Partition& of, int shift, std::uint64_t* map) noexcept {
@@ -142,7 +142,7 @@ bool scatter_by_owner(Plan& plan, const Schedule& schedule, Store store, char* m
     if (schedule.mark_words > 0) write_last(plan, schedule, store, round, reinterpret_cast<std::uint64_t*>(memory));
     for (Size done = 0; done < count && schedule.mark_words == 0; done += schedule.owned_at_a_time) {
       Partition part = round.part(done, std::min(done + schedule.owned_at_a_time, count));
-      set_borders(part);  // for each part: borders for all sorted indices would give each part to one owner
+      set_borders(part);  // for each part, because if indices are sorted, borders for a whole round give a part to one owner
       share(owners, owners, nullptr,
             [&](int, Size owner) { loops().apply_owned(plan, schedule, store, part, static_cast<int>(owner)); });
     }
@@ -186,7 +186,7 @@ bool may_write(Plan& plan) noexcept {
   return true;
 }
 
-// The same check for a small plan. In a single block, all indices are checked before anything is written anyway.
+// The same check for a small plan. A single block does not need it, because its indices are checked before it is written.
 bool may_write_small(Plan& plan) noexcept {
   if (plan.positions > kLimits.block) return may_write(plan);
   if (plan.all_or_nothing) plan.stop = nullptr;
@@ -263,7 +263,7 @@ bool run_scatter(Plan& plan, Reduction reduction, ElementType type, Stop* stop) 
       return share_all(schedule.threads, schedule.tasks, nullptr, [&](int, Size task) {
         Plan part = plan;
         if (schedule.split == Split::dim) {
-          // The products do not overflow: there are fewer than 2**46 steps that write to separate memory, and 2**17 tasks.
+          // The products fit: fewer than 2**46 steps write to separate memory, and there are fewer than 2**17 tasks.
           const Size size = plan.loop[schedule.dim].size;
           keep_range(part, schedule.dim, size * task / schedule.tasks, size * (task + 1) / schedule.tasks);
         } else {

@@ -61,7 +61,7 @@ template <Reduction R, class T>
   }
 }
 
-// All types share one loop: a loop for each type would double the core, and one function call per line costs little.
+// All types share one loop, because a loop for each type would double the core, and a function call per line costs little.
 [[gnu::noinline]] inline void reduce_lines(const Plan& plan, const Size* at, const DenseOffsets& updates, Size n,
                                            void (*reduce)(char*, const char*, const Dim&, Size) noexcept) noexcept {
   const int outer = plan.slice_rank - 1;
@@ -201,7 +201,7 @@ inline bool record_offsets(const Plan& plan, Size begin, Size end, const Records
   return (records.narrow ? record_offsets_as<Narrow> : record_offsets_as<Size>)(plan, begin, end, records);
 }
 
-// A block of updates of one owner. Adjacent updates of Carried bytes are copied; others (Carried = 0) are listed.
+// A block of updates of one owner: copies of elements of Carried bytes or, if Carried is 0, the offsets of the updates.
 template <int Carried>
 struct Owned : Updates {
   char carried[std::max(Carried, 1) * kLimits.block];
@@ -228,8 +228,8 @@ inline void store_wide(Size* to, __m512i numbers, Size factor, Size first) noexc
 }
 #endif
 
-// Appends the updates of an owner to `own`, out of n recorded offsets whose updates begin at `dense` in `array`. A branch
-// could not be predicted, so there is none: each update is written past the end of `own`, whose length then grows only if the
+// Goes through n updates, which begin at offset `dense` in `array`, and appends an owner's updates to `own`. A branch could
+// not be predicted, so there is none: each update is written past the end of `own`, whose length then grows only if the
 // update is the owner's.
 template <int Carried, class At>
 void pick_owned(Owned<Carried>& own, const OwnedRange& range, const At* offsets, Size n, const char* array,
@@ -280,7 +280,7 @@ void apply_owned_as(const Plan& plan, const Schedule& schedule, Store store, con
   const Size first = partition.border[owner], end = partition.border[owner + 1];
   const OwnedRange range{first, static_cast<std::uint64_t>(end) - static_cast<std::uint64_t>(first), partition.offsets.lowest,
                          plan.inner().dense};
-  // Offsets are read in half blocks until more than half a block of updates is found: at most 128 + 128 = 256.
+  // Reads half a block of offsets at a time until more than half a block of updates is found, so the block never overflows.
   const Size part = std::max<Size>(block_size(plan, {}) / 2, 1);
   const At* offsets = static_cast<const At*>(partition.offsets.memory);
   Cursor cursor(plan, partition.begin);

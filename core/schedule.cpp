@@ -29,11 +29,11 @@ Cached cached_part(const Plan& plan, bool gathers = false) {
     lookups *= dim.size;  // at most all positions
     span += static_cast<double>(dim.size) * std::abs(static_cast<double>(dim.indexed));
     if (span > static_cast<double>(caches().second_level)) continue;
-    // A part pays off if it is looked up at least once per cache line. For example, a row of 30,000 float32 has 1,875 lines,
-    // so 2,000 lookups per row are enough: prefetching whole rows is then 1.4 times as fast on AMD's Zen 4.
+    // A part is cached if it is looked up at least once per cache line. For example, a row of 30,000 float32 has 1,875 lines,
+    // so 2,000 lookups per row are enough: with prefetching of whole rows, they are 1.4 times as fast on AMD's Zen 4.
     if (lookups >= static_cast<Size>(span) / kLine) cached = Cached::parts;
   }
-  // The last-level cache is slow enough for prefetching to help; only gathers measure whether it does.
+  // Prefetching rows from the last-level cache may help as well, but only gathers measure whether it does.
   return (cached == Cached::none || !gathers) && span <= static_cast<double>(caches().last_level / 2) ? Cached::all : cached;
 }
 
@@ -83,12 +83,12 @@ Size elements_of_line(const Plan& plan, bool gathers) {
 
 // Whether prefetching speeds up gathers of slices of at most one line. Some processors prefetch far enough ahead without
 // help, so the first large plan is timed with and without prefetching, for the whole process. With prefetching, a gather of
-// 2**20 floats from 64 MB is 1.6 times as fast on Intel's Ice Lake, and 0.8 times on AMD's Zen 4.
+// 2**20 floats from 64 MB is 1.6 times as fast on Intel's Ice Lake, but 0.8 times as fast on AMD's Zen 4.
 bool prefetching_pays(const Plan& plan) {
   static std::atomic<int> known{caches().prefetching_pays};
   if (const int pays = known.load(std::memory_order_relaxed); pays >= 0) return pays != 0;
-  // Ten samples, every other one with prefetching, read at most half of the positions: 2,048 each out of 40,960 or more. With
-  // 20,000 positions, samples would have 1,000 each, which is too few to time.
+  // Ten samples, every other one with prefetching, have 2,048 positions each, or fewer, so that all ten read at most half of
+  // the plan. With 20,000 positions, each would have 20,000 / 20 = 1,000, which is too few to time.
   constexpr Size kSamples = 10, kMost = kTiny ? 2 : 2048;
   const Size tried = std::min(kMost, plan.positions / (2 * kSamples));
   if (plan.slice_rank > 0 || tried < kMost / 2) return true;
@@ -156,17 +156,17 @@ void split_positions(Schedule& schedule, const Plan& plan) {
   schedule.tasks = divide_up(plan.positions, schedule.task_positions) * parts;
 }
 
-// Returns how many columns to pack into a panel, or 0. Packing pays off if each row is looked up about as often as packing
-// reads it, and if lookups would miss the cache: because the data is larger than half the last-level cache, or larger than
-// the L2 cache with rows that compete for the same cache sets.
+// Returns how many columns to pack into a panel, or 0. Packing pays off if a column has about as many lookups as rows, and
+// if lookups would miss the cache. They do if the data is larger than half the last-level cache, or if it is larger than the
+// L2 cache and its rows compete for the same cache sets.
 Size packed_columns(const Plan& plan, const Dim& along, const Dim& across) {
   if (across.indexed != plan.width || along.indexed != 0) return 0;
   const Size rows = plan.column[0].extent, cache = caches().second_level;
   const bool same_sets = plan.column[0].stride % kLimits.same_sets == 0;
   if (rows * across.size * plan.width < (same_sets ? cache : caches().last_level / 2)) return 0;
-  const bool fits = rows <= 2 * cache / kTuning.panel_bytes;  // half of a panel may be in the next level
-  // Tall panels are half as wide, to leave room in the cache for indices and results. Panels of 8-byte elements are not
-  // halved: 16 doubles take 1.1 to 1.4 times as long as 32 on AMD's Zen 4, whereas 32 floats take no longer than 64.
+  const bool fits = rows <= 2 * cache / kTuning.panel_bytes;  // half of a panel may be outside the L2 cache
+  // Tall panels are half as wide, to leave room in the cache for indices and results, unless elements have 8 bytes: on AMD's
+  // Zen 4, 16 columns of doubles take 1.1 to 1.4 times as long as 32, whereas 32 columns of floats take no longer than 64.
   const bool is_half = rows > cache / 2 / kTuning.panel_bytes && plan.width < 8;
   return along.size >= rows / 2 && fits ? kTuning.panel_bytes / (is_half ? 2 : 1) / plan.width : 0;
 }
@@ -181,7 +181,7 @@ bool is_crossed(const Dim& along, const Dim& across) {
 // Splits the columns of the dim `across`, one of the two innermost loop dims, into bands that extend along the other one.
 // For example, two threads look up (500, 1000) float32 and write them past the caches. A panel holds 64 columns, so there
 // are 16 bands of 63 columns, rounded up to 64 to fill whole lines. With 300 columns there would be 5 bands, fewer than four
-// per thread; that number is rounded up to 6, three for each thread, with 50 columns each.
+// for each thread. So 5 is rounded up to 6, which gives each thread three bands of 50 columns.
 Bands bands_across(const Plan& plan, bool swapped, Schedule& schedule, bool scatters) {
   if (plan.column_count != 1 || plan.slice_rank != 0 || plan.loop_rank < 2) return {};
   if (plan.width > 16 || (plan.width & (plan.width - 1)) != 0) return {};
@@ -247,8 +247,8 @@ bool set_split_dim(Schedule& schedule, const Plan& plan) {
 }
 
 // Decides whether to find overwritten updates with bit maps, so that the last update of each slice can be written in any
-// order. This does not pay off for short slices, or if the maps are large compared with the updates or the cache. The time
-// relative to owners, on two threads of AMD's Zen 4, is 0.8 for rows of 1 KB, 0.95 for 64 bytes, and 1.1 or more below.
+// order. This does not pay off for short slices, or if the maps are large compared with the updates or the cache. With two
+// threads of AMD's Zen 4, rows of 1 KB take 0.8 times as long as with owners, 64 bytes 0.95, and shorter rows 1.1 or more.
 void set_marks(Schedule& schedule, const Plan& plan) {
   std::uint64_t strides = 0;
   for (int c = 0; c < plan.column_count; ++c) strides |= static_cast<std::uint64_t>(plan.column[c].stride);

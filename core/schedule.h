@@ -70,8 +70,8 @@ enum class Split : std::uint8_t {
   positions,  // by ranges of positions, and possibly by parts of every slice
   slices,     // by parts of every slice, each for all positions
   dim,        // by ranges of a loop dim whose steps write to separate memory
-  panels,     // by bands of columns that are packed
-  tiles,      // by bands of columns that are walked by tiles
+  panels,     // by bands of columns that are packed into panels
+  tiles,      // by bands of columns that are processed in tiles
   owners,     // by owners of parts of the destination
 };
 
@@ -93,7 +93,7 @@ struct Schedule {
   Records records{nullptr};  // the format of the recorded offsets
   Size owned_at_a_time = 0;  // how many of the recorded updates to apply at a time
   Size mark_words = 0;       // size of each thread's bit map of overwritten slices, or 0 to apply all updates in order
-  int mark_shift = 0;        // low bits of an offset that are always 0; the others are the number of its bit in a map
+  int mark_shift = 0;        // number of low bits that are 0 in every offset; the others are the number of a bit in a map
 
   Size map_bytes() const { return threads * mark_words * Size{sizeof(std::uint64_t)}; }
 };
@@ -119,7 +119,7 @@ inline bool is_small(const Plan& plan) {
 // Reorders the loop dims to match the memory order of the arrays, if the plan allows it. Returns true if the order changed.
 bool order_loops(Plan& plan);
 
-// Sets the borders such that each owner has about the same number of recorded offsets.
+// Sets the borders so that each owner has about the same number of recorded offsets.
 void set_borders(Partition& partition);
 
 // Estimates the time that a plan takes on one thread.

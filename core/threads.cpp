@@ -55,7 +55,7 @@ struct Job {
 constexpr auto kSpin = std::chrono::microseconds(50);
 
 // If other programs, or spinning threads of other libraries, use the processors, a worker may be interrupted in the middle of
-// a task, and no other thread can finish that task. For example, the caller waits 1.5 ms after 2 ms of its own work. If its
+// a task, and no other thread can finish it. For example, the caller works for 2 ms and then waits for 1.5 ms. If its
 // previous long wait began less than 40 * 1.5 = 60 ms earlier, calls use one thread for the next 60 ms, so that waiting takes
 // a fortieth of the time. A single long wait has no effect, because the first access to memory can delay a worker as well.
 constexpr int kAlone = 40;
@@ -222,7 +222,7 @@ class Team {
   }
 
   void live() noexcept {
-    std::fesetenv(FE_DFL_ENV);  // not the environment of the thread that created this one
+    std::fesetenv(FE_DFL_ENV);  // replaces the floating-point environment of the thread that created this one
     Helper self;
     std::unique_lock lock(mutex_);
     for (;;) {

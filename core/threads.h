@@ -51,7 +51,7 @@ class Stop {
   // Whether to stop before the next block of positions. Reads the clock every 16 blocks, or before each block while blocks
   // are slow, for example because their memory is read from disk.
   struct Pace {
-    int blocks = 0, looks = 0;  // blocks until the clock is read, and how often it has been read
+    int blocks = 0, looks = 0;  // number of blocks until the clock is read next, and number of times it has been read
     std::chrono::nanoseconds looked{};
   };
   bool reached(Pace& pace) noexcept { return --pace.blocks < 0 && look(pace); }

@@ -53,7 +53,7 @@ struct Limits {
   Size point_tile = 512;               // points that are split, looked up or moved at a time
   int digit_bits = 11;                 // bits that one pass of a sort uses, so that its counters stay in the cache
   Size chunks = Size{1} << 20;         // maximum size of a chunk table, which takes 16 bytes per chunk
-  Size listed_chunks = 1024;           // missing chunks that a lookup lists before all points are planned instead
+  Size listed_chunks = 1024;           // maximum number of missing chunks in a lookup; if reached, all points are planned
   Size range_task_bytes = Size{1} << 18;  // minimum size of a task that copies ranges
   Size range_tasks = 1024;
   Size parts_together = 8;             // parts of slices that are moved at a time
@@ -71,7 +71,7 @@ inline constexpr bool kTiny = false;
 inline constexpr Tuning kTuning;
 inline constexpr Caches kCaches;
 inline constexpr Limits kLimits;
-using Narrow = std::uint32_t;  // for offsets and coordinates that fit, which takes half the time
+using Narrow = std::uint32_t;  // for offsets and coordinates that fit in 32 bits; computing them takes half as long
 
 #else
 

@@ -161,8 +161,8 @@ template <class At>
   } while (block.n < want && walk.plan.dense_linear);
 }
 
-// Prefetches the slices of a block, or the beginning of long slices, which the hardware prefetches by itself. An element lies
-// in one cache line, but any other slice may extend into a second line, however short it is.
+// Prefetches the slices of a block, or the beginning of a long slice if the hardware prefetches the rest by itself. An
+// element lies in one cache line, but any other slice may extend into a second line, however short it is.
 template <bool Write>
 struct PrefetchBlock {
   const Plan& plan;
@@ -180,7 +180,7 @@ struct PrefetchBlock {
 };
 
 // Alternates between fill(block), which returns whether the block may be used, and use(block), until a block is empty. If
-// `ahead`, each block is filled and prefetched before the previous block is used.
+// `ahead` is true, each block is filled and prefetched before the previous block is used.
 template <class B, class Fill, class Prefetch, class Use>
 bool each_block(bool ahead, Fill fill, Prefetch prefetch_block, Use use) noexcept {
   B blocks[2];

@@ -32,7 +32,7 @@ inline void View::copy(const Array& of, Size element, std::size_t unit) {
   array_.rank = of.rank;
   element_ = element;
   is_empty_ = false;
-  // Axes of size 0 or 1 may have arbitrary strides, even so large that products overflow. Their strides are replaced with 0.
+  // Replace the strides of axes of size 0 or 1 with 0, because they are arbitrary and may be so large that products overflow.
   for (int d = 0; d < of.rank; ++d) {
     const Size size = shape_[d] = of.shape[d];
     is_empty_ |= size == 0;
@@ -90,8 +90,8 @@ bool View::has_memory_of(const View& other) const {
          std::equal(strides_, strides_ + array_.rank, other.strides_);
 }
 
-// Returns false only if the strides prove that elements do not overlap: in ascending order, each stride must exceed the span
-// of all smaller strides. With 8-byte elements, sizes 3 and 2 and strides 8 and 24 do.
+// Returns false only if the strides prove that elements do not overlap, because no stride is less than the span of the axes
+// with smaller strides. For example, 3 elements of 8 bytes span 24 bytes, so the next stride must be at least 24.
 bool View::may_overlap_itself() const {
   struct Reach {
     Size stride, size;
@@ -177,8 +177,8 @@ Refusal make_array(PyArrayObject* like, const Shape& shape, PyArrayObject*& made
     return {Rule::raised};
   }
   if (block != nullptr) {
-    // The array owns its memory. Setting NumPy's current handler temporarily would affect all later arrays if memory ran out
-    // while it was restored.
+    // The array owns its memory. If NumPy's current handler were replaced instead and memory ran out before it was restored,
+    // all later arrays would be affected.
     reinterpret_cast<PyArrayObject_fields*>(made)->mem_handler = Py_NewRef(memory_handler);
     PyArray_ENABLEFLAGS(made, NPY_ARRAY_OWNDATA);
   }

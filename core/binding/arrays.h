@@ -6,7 +6,7 @@
 #define NPY_NO_DEPRECATED_API NPY_2_0_API_VERSION
 #define NPY_TARGET_VERSION NPY_2_0_API_VERSION
 #define PY_ARRAY_UNIQUE_SYMBOL ndgather_numpy_api
-#ifndef NDGATHER_IMPORTS_NUMPY  // module.cpp defines it, because it imports NumPy's function table
+#ifndef NDGATHER_IMPORTS_NUMPY  // defined by module.cpp, which imports NumPy's function table
 #define NO_IMPORT_ARRAY
 #endif
 #include <numpy/arrayobject.h>
@@ -33,8 +33,8 @@ struct Extent {
 
 inline constexpr char kBfloat = 'B';  // NumPy has no letter for this kind
 
-// A view of an array of NumPy or of another library. It copies the shape and strides: other threads may change the shape of
-// an array while the GIL is released, and finalizers may change it while the result is allocated.
+// A view of an array of NumPy or of another library. It copies the shape and strides, because other threads may change
+// the shape of an array while the GIL is released, and finalizers may change it while the result is allocated.
 class View {
  public:
   View() = default;
@@ -42,7 +42,7 @@ class View {
   View& operator=(const View&) = delete;
 
   void take(PyArrayObject* of);
-  // Returns false if the CPU cannot read its memory, or if elements are not whole bytes.
+  // Returns false if the CPU cannot read the tensor's memory, or if elements are not whole bytes.
   bool take(const dlpack::Tensor& of);
   PyArrayObject* numpy() const { return numpy_; }  // null for arrays of other libraries
   dlpack::DataType type() const { return type_; }  // element type, for arrays of other libraries
@@ -81,11 +81,11 @@ bool is_vector(PyObject* object, int type);
 // Allocates an uninitialized array with the dtype of `like`. Large arrays use reusable memory.
 Refusal make_array(PyArrayObject* like, const Shape& shape, PyArrayObject*& made);
 
-// Converts a plain number, or nested lists and tuples of numbers, to an array. Refused by Rule::fallback if Python must
-// convert them. The caller must release `made` in any case.
+// Converts a plain number, or nested lists and tuples of numbers, to an array. Returns Rule::fallback if Python must
+// convert the numbers. The caller must release `made` in any case.
 Refusal make_array_of_lists(PyObject* lists, PyArrayObject*& made);
 
-// Converts an array of make_array_of_lists to the dtype of `like`. Refused by Rule::fallback if a number does not fit.
+// Converts an array of make_array_of_lists to the dtype of `like`. Returns Rule::fallback if a number does not fit.
 Refusal convert_numbers(PyArrayObject*& numbers, const View& like);
 
 // Computes the size of a result in bytes, or of one element if the result is empty. Returns false if the size does not fit.

@@ -252,8 +252,8 @@ Refusal Call::view_out(const Shape& shape) {
   return {};
 }
 
-// Keeps the memory of other libraries' arrays. Calls into these libraries, and finalizers, may have run arbitrary code. If an
-// array no longer matches its view, the call is left to Python. Arrays are exported if the GIL may be released.
+// Exports arrays of other libraries, which keeps their memory alive, if the GIL may be released. Calls into these libraries,
+// and finalizers, may have run arbitrary code. If an array no longer matches its view, the call is left to Python.
 Refusal Call::hold() {
   constexpr double kMany = 1'000;  // elements and index values
   const auto count = [](const Size* shape, int rank) {

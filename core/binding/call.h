@@ -63,7 +63,7 @@ class Call {
   Refusal view_held(PyObject* object, View& view);
   Refusal view_out(const Shape& shape);
   Refusal hold();
-  // Estimates the time of work that may release the GIL; 0 if it must keep the GIL.
+  // Estimates the time that a plan takes. Returns 0 if the GIL must not be released meanwhile.
   double work_ns(const Plan& plan) const;
   Refusal carry_out();
   Refusal gather();

@@ -81,7 +81,7 @@ PyObject* TableCall::run(ChunkTable& table, bool again) {
 
 // Decodes LZF, and writes at most `room` bytes. Returns the decoded size, or -1 if the input is not LZF. A head below 32 is
 // followed by head + 1 literal bytes. Any other head contains a length (3 bits) and the upper 5 bits of a distance, and
-// repeats decoded bytes. If the length is 7, the next byte is added to it. The last byte contains the low bits of the distance.
+// repeats decoded bytes. If the length is 7, the next byte is added to it. The last byte has the low bits of the distance.
 Size unpack(const unsigned char* in, Size count, unsigned char* out, Size room) {
   Size at = 0, done = 0;
   while (at < count) {

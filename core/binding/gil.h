@@ -34,7 +34,7 @@ class GilRelease {
 };
 
 // Runs work that may wait for the GIL. When the interpreter exits, Python 3.13 and earlier unwind daemon threads that wait
-// for the GIL, and destructors would release Python objects without the GIL. Therefore they sleep here, as in Python 3.14.
+// for the GIL, and destructors would release Python objects without the GIL. So the threads sleep here, as in Python 3.14.
 template <class Work>
 auto or_sleep(Work work) {
   try {
@@ -61,7 +61,7 @@ PyObject* begun_anew_in_a_child(Attempt attempt) {
 
 // Runs `work`, which is estimated to take `nanoseconds`. The GIL is released from the start if the estimate is long enough,
 // and otherwise after 5 ms; work below 1 us never releases it. Returns true if a signal handler raised an exception, or if
-// this is a child that it forked: the output of the work is then meaningless.
+// this is a child that the handler forked. In both cases, the output of the work is meaningless.
 template <class Work>
 bool stopped(double nanoseconds, bool may_stop, Work work) {
   if (nanoseconds < kLookFrom) {

@@ -56,7 +56,7 @@ const dlpack::Table* table_of(PyObject* type) {
 
 struct Result {
   dlpack::Managed managed;
-  std::int64_t shape[1];  // followed by the rest of the shape and the strides
+  std::int64_t shape[1];  // followed by the other sizes and by the strides
 
   // Called by the last owner, on any thread, with or without the GIL.
   static void to_pool(dlpack::Managed* self) { pool::release(self); }

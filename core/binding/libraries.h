@@ -14,8 +14,8 @@ struct Library {
   PyObject* records;     // function that returns whether gradients are being recorded
   PyObject* negated;     // function that returns whether an array is lazily negated
   PyObject* conjugated;  // function that returns whether a complex array is lazily conjugated
-  // A tuple of functions that return whether operations are transformed (for example traced) instead of just carried out,
-  // and of tuples (dict, key, value) where dict[key] is value if they are not.
+  // A tuple of checks for whether operations are transformed (for example traced) instead of just carried out: functions
+  // that return it, or tuples (dict, key, value) where dict[key] is not value if they are transformed.
   PyObject* transforms;
   PyObject* written;  // function that is called with an array after it has been written to
   PyObject* bytes;    // tuple of the values of the attribute dtype for true 8-bit integers

@@ -104,7 +104,7 @@ constexpr Conversion from_integers(char kind, int to) {
   return {NPY_INT64, kind, sizeof(To), to, store<To, std::int64_t>};
 }
 
-// The supported conversions. Those to float types may round.
+// The supported conversions. Conversions to float types may round.
 constexpr Conversion kConversions[] = {
     from_integers<std::int8_t>('i', NPY_INT8),     from_integers<std::int16_t>('i', NPY_INT16),
     from_integers<std::int32_t>('i', NPY_INT32),   from_integers<std::uint8_t>('u', NPY_UINT8),

@@ -40,7 +40,7 @@ PyObject* shape_by_name(PyObject*, PyObject* args) {
   return refused(refusal, facts_of(refusal), data, indices, slices, {});
 }
 
-// Returns the refusal, if any, of `out` as the destination of a copy of `result`.
+// Checks whether `result` can be copied to `out`, and returns the refusal, if any.
 PyObject* check_out_for(PyObject*, PyObject* args) {
   PyObject *out, *result;
   if (!PyArg_ParseTuple(args, "OO!", &out, &PyArray_Type, &result)) return nullptr;

@@ -181,7 +181,7 @@ PyObject* move_points(PyObject*, PyObject* args) {
     GilRelease release(1e9, false);
     const DefaultEnvironment environment(which > 0);
     for (Size r = 0; r < runs && inside; ++r) {
-      const Size first = start[r], end = stop[r];  // read once: another thread may change them
+      const Size first = start[r], end = stop[r];  // read only once, because another thread may change them
       inside = first >= 0 && first <= end && end <= n &&
                (move.plan.slice_bytes() == 0 || move.run(PyArray_BYTES(array(places)) + first * (move.is_wide ? 8 : 4),
                                                          position + first, end - first, first / block * block));

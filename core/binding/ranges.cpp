@@ -172,7 +172,7 @@ bool copy(PyArrayObject* data, int axis, PyArrayObject* to, const Size* const ra
   return !stopped(ranged.bytes() / 4, may_stop, [&](Stop* stop) { ranged.run(stop); });
 }
 
-// Copies ranges to a new array with `length` steps along the axis. Returns null if it is too large or an exception is set.
+// Copies ranges to a new array, `length` steps long. Returns null if `length` is too large or an exception is set.
 PyObject* copy_to_new(PyArrayObject* data, int axis, Size length, const Size* const ranges[3], Size count) {
   View view;
   view.take(data);
@@ -237,8 +237,8 @@ PyObject* gather_ranges(PyObject*, PyObject* const* args, Py_ssize_t argument_co
   bool fits = true;
   offset[0] = 0;
   for (Size r = 0; r < count && fits; ++r) {
-    const Size start = starts[r], end = ends[r];  // read once: another thread may change them
-    // If the difference wraps around, the span is negative or the start is out of bounds, so the range is refused.
+    const Size start = starts[r], end = ends[r];  // read only once, because another thread may change them
+    // If the difference wraps around, the range is refused, because its span is negative or its start is out of bounds.
     const Size span = by_lengths ? end : static_cast<Size>(static_cast<std::size_t>(end) - static_cast<std::size_t>(start));
     fits = span == 0 || (span > 0 && span <= size && start >= 0 && start <= size - span);
     fits = fits && offset[r] <= PTRDIFF_MAX - span;

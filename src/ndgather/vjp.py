@@ -411,7 +411,7 @@ def _data_and_updates(call: Call) -> tuple[Array, Array]:
     of_updates = run(gather)
     if call.reduction == "add":
         return call.data.copy(), of_updates
-    # Scatter update numbers, so that each element receives the number of its last update.
+    # Scatter the numbers of updates, so that each element receives the number of its last update.
     # With indices [2, 0, 2], element 2 receives number 2, so update 0 was overwritten.
     shape, count = call.data.shape, call.indices.shape
     if call.kind.tuples:

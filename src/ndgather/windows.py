@@ -129,7 +129,7 @@ def arrange(call: Call, sizes: Sequence[int], dense: Array) -> None:
         outside = np.flatnonzero((at < 0) | (at > size - wide))
         if not len(outside):
             continue
-        # Group windows by start, because windows with the same start are rearranged alike.
+        # Group windows by start, because those with the same start are rearranged in the same way.
         begins, kind = np.unique(at[outside], return_inverse=True)
         outside = outside[np.argsort(kind, kind="stable")]
         ends = np.cumsum(np.bincount(kind, minlength=len(begins)))

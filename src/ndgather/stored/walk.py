@@ -174,7 +174,7 @@ def workers(call: Call, reader: Reader, steps: int) -> tuple[int, int]:
         return readers, max(decoding, 1)
     raw, stored = reader.chunk_bytes, reader.stored_bytes
     if call.scatters and call.reduction == "mean":
-        # A mean needs 9 more bytes per element for counts, and copies if values are byte-swapped.
+        # A mean takes 9 more bytes per element for counts, and two copies of byte-swapped values.
         raw = (1 if reader.dtype.isnative else 3) * raw + 9 * (raw // reader.dtype.itemsize)
     least = raw + 2 * stored
     if call.memory < least:

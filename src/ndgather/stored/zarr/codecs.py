@@ -141,7 +141,7 @@ def _decoded(step: Step, stored: Bytes, buffers: Buffers) -> Bytes:
     size, expected = step.size_of(stored) if step.size_of else None, step.expected_size
     if size is not None and expected is not None and size > expected:
         raise wrong_size(size, expected)
-    # If the size is too small, the chunk may have several frames, which are decoded together.
+    # A size below the expected size may mean several frames, which are decoded together.
     if size is None or size != expected or size <= _SMALL_BYTES:
         decoded = step.decode(stored)
         if isinstance(decoded, np.ndarray):
@@ -225,7 +225,7 @@ def is_lossless(codec: Any, dtype: np.dtype[Any]) -> bool:
     name = str(options["id"] if v2 else codec.to_dict()["name"]).removeprefix("numcodecs.")
     if isinstance(codec, zarr.codecs.ShardingCodec):
         return all(is_lossless(each, dtype) for each in codec.codecs)
-    if name == "delta":  # lossless for integers, but only in native byte order in format 3
+    if name == "delta":  # lossless for integers; format 3 also requires native byte order
         kinds = {np.dtype(options.get(each, dtype)) for each in ("dtype", "astype")}
         return dtype.kind in "iu" and kinds == {dtype} and (v2 or dtype.isnative)
     of_bytes = isinstance(codec, BytesBytesCodec) or name in _LOSSLESS

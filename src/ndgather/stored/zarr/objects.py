@@ -84,7 +84,7 @@ class StoreObjects:
 
     def size(self, key: str) -> int | None:
         if type(self._store) is not zarr.storage.MemoryStore:
-            return None  # `getsize` would take a request per object, or a read
+            return None  # `getsize` would send a request for each object, or read it
         try:
             return sync(self._store.getsize(key))
         except FileNotFoundError:
