@@ -140,7 +140,7 @@ def _add_first_example(
         place = lines.index("Parameters")
         drawn = [".. picture::", f"   :of: {call}", "", *(f"   {line}" for line in code), ""]
         if name.startswith("ndgather.vjp."):
-            drawn = ["The first example, drawn as the equivalent call:", "", *drawn]
+            drawn = ["The positions that the first example addresses, drawn as a call:", "", *drawn]
         lines[place:place] = drawn
 
 

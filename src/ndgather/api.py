@@ -393,7 +393,7 @@ def gather_windows(
 
     Returns
     -------
-    array, shape ``(N..., *window_shape, S...)``, dtype of `data`
+    array, shape ``(N..., window_shape..., S...)``, dtype of `data`
         `out` if given, otherwise a new C-contiguous array. Elements are copied bit for bit.
 
     Raises

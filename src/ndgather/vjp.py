@@ -145,7 +145,7 @@ def gather_windows(
 
     Parameters
     ----------
-    cotangent : array_like of numbers, shape ``(N..., *window_shape, S...)``
+    cotangent : array_like of numbers, shape ``(N..., window_shape..., S...)``
         The cotangent of the gather's result.
     data_shape : sequence of int, ``(D1, ..., Dk, S...)``
         The shape of `data`.

@@ -74,6 +74,8 @@ def load(
 
     Parameters
     ----------
+    runtime : str or None, default "reference"
+        The runtime. If None, onnxruntime if it is installed, otherwise "reference".
     in_place : bool, default False
         Let onnxruntime memory-map the large tensors of the model file, which needs much less memory
         and time. The file must not change while the model is in use.
