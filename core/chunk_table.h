@@ -47,7 +47,7 @@ struct ChunkTable {
   // `bytes` is null. Only one thread at a time may call this.
   void set(Size first, Size last, const char* bytes) noexcept;
 
-  // Copies the elements at all positions of a plan, whose offsets contain all coordinates, to plan.dense. Lists up to `most`
+  // Copies the elements at all positions of a plan to plan.dense. The plan's offsets contain all coordinates. Lists up to `most`
   // missing chunks. Returns false if the mode does not handle an out-of-bounds index.
   bool look_up(const Plan& plan, Size* listed, Size most, Found& found) noexcept;
 };

@@ -117,7 +117,7 @@ inline bool run_tiles(const Plan& plan, bool prefetches, Store store) noexcept {
 }
 
 // Gathers a plan of rows and columns from a panel, row by row, because blocks of several rows took 1.2 times as long. Only
-// complete cache lines are written past the caches.
+// complete cache lines are written with stores that bypass the caches.
 template <int Width, class At>
 bool gather_rows(const Plan& panel, const Schedule& schedule) noexcept {
   const Dim &along = panel.loop[0], &across = panel.loop[1];

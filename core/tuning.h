@@ -49,7 +49,7 @@ struct Limits {
   Size spread_positions = 64;          // with fewer slices, few share lines with their neighbors
   double longest_task = 20'000'000;    // nanoseconds after which a call must be able to stop
   double owner_task = 300'000;         // nanoseconds of work of an owner, because other owners wait for it
-  std::int64_t longest_wait = 300'000;  // nanoseconds of waiting for other threads that count as a long wait
+  std::int64_t longest_wait = 300'000;  // a wait for other threads is long from this number of nanoseconds on
   Size point_tile = 512;               // points that are split, looked up or moved at a time
   int digit_bits = 11;                 // bits that one pass of a sort uses, so that its counters stay in the cache
   Size chunks = Size{1} << 20;         // maximum size of a chunk table, which takes 16 bytes per chunk

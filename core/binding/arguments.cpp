@@ -67,7 +67,7 @@ int position_among(PyObject* object, const Names& names) {
 }
 
 Refusal read_integer(PyObject* object, Argument which, Size& value) {
-  // With no exception type given, integers beyond 64 bits become the nearest 64-bit integer, which is out of range as well.
+  // With no exception type given, an integer beyond 64 bits becomes the nearest 64-bit integer, which is also out of range.
   value = PyNumber_AsSsize_t(object, nullptr);
   if (value != -1 || !PyErr_Occurred()) return {};
   if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError)) {

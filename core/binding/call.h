@@ -53,7 +53,7 @@ class Call {
   View data_, indices_, updates_, out_;
   bool callers_out_ = false;
   PyObject* result_ = nullptr;
-  const Library* library_ = nullptr;  // library of the last viewed argument that is not a NumPy array
+  const Library* library_ = nullptr;  // library of the most recent argument that is not a NumPy array
 
  private:
   Refusal read_options();

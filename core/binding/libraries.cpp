@@ -14,7 +14,7 @@ namespace {
 
 using dlpack::DataType;
 
-// Clears the error of another library's function and falls back to Python, unless it is a MemoryError or must end the call.
+// Clears the error of another library's function and falls back to Python, unless the error is a MemoryError or must end the call.
 Refusal forget_error() {
   if (PyErr_Occurred() != nullptr &&
       (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError))) {

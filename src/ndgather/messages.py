@@ -130,7 +130,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def quoted(text: str) -> str:
-    """Quote text from a file on a single, short line."""
+    """Quote text from a file, shortened to a single line."""
     return repr(text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}...")
 
 

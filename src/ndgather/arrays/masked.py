@@ -1,4 +1,4 @@
-"""The adapter for NumPy masked arrays, which gathers or scatters the mask like the values.
+"""The adapter for NumPy masked arrays, which gathers or scatters both the values and the mask.
 
 A masked element has an unknown value, so the result of a reduction with a masked operand is masked.
 A scatter does not change elements under a hard mask of data. The mask of the result replaces the

@@ -2,7 +2,7 @@
 
 `schema` defines the types of the rows. Each module in `rows` contains the rows of one
 specification.
-`inference` applies rows to types and shapes, and `callables` turns rows into operators.
+`inference` infers types and shapes from rows, and `callables` turns rows into operators.
 """
 
 from __future__ import annotations

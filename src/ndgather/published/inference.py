@@ -514,8 +514,8 @@ def check_known_indices(row: OperatorVersion, inference: Inference, indices: Arr
 def check_indices(row: OperatorVersion, data: Sequence[Dim], indices: Array, axis: int) -> None:
     """Raise an error for the first out-of-bounds index.
 
-    `data` contains the leading sizes of data. If a size is unknown, any index is allowed. `axis` is
-    the indexed axis or, for index tuples, the first indexed axis.
+    `data` contains sizes of the leading axes of data. If a size is unknown, any index is allowed.
+    `axis` is the indexed axis or, for index tuples, the first indexed axis.
     """
     by_tuple = row.kind.tuples
     columns = indices if by_tuple else indices[..., None]

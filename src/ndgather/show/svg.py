@@ -78,7 +78,7 @@ def _description(scene: Scene) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Escape a text for XML and replace characters that XML does not allow."""
+    """Escape a string for XML and replace characters that XML does not allow."""
     return html.escape(_NOT_XML.sub("\ufffd", text))
 
 

@@ -107,7 +107,7 @@ class Grid:
 
     @classmethod
     def of_sizes(cls, sizes: Iterable[Sequence[int]]) -> Grid:
-        """Return a grid with the given lengths of all chunks along each axis."""
+        """Return a grid from the chunk lengths along each axis."""
         shape, chunk_lengths = [], []
         for axis in sizes:
             lengths = np.array([length for length in axis if length > 0], np.int64)

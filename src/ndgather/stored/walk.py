@@ -33,7 +33,7 @@ _POLL_SECONDS = 0.1
 
 
 class Job(Protocol):
-    """The processing of a chunk."""
+    """How a chunk is processed."""
 
     @property
     def chunk(self) -> Chunk: ...
@@ -49,7 +49,7 @@ class Job(Protocol):
         """Return a picklable function to apply to the values, and the number of bytes to send."""
 
     def receive(self, result: Any) -> None:
-        """Finish the job with the result of the function that `send` returned."""
+        """Finish the job with the result computed by the function that `send` returned."""
 
 
 def walk(call: Call, reader: Reader, steps: int, job_of: Callable[[int], Job]) -> None:

@@ -170,7 +170,7 @@ def key_kernel(keys, last, indices, errors, args, config: tl.constexpr):
     """Write the destination of every update to `keys`.
 
     If `last` is given, write the last update of every destination to it, and set the flag
-    ``errors[2]`` if destinations are duplicate.
+    ``errors[2]`` if there are duplicate destinations.
     """
     number = tl.program_id(0).to(config.number) * config.rows + tl.arange(0, config.rows)
     key, good = _locate(number, indices, errors, args, config)
@@ -206,7 +206,7 @@ def _combine(old, new, operation: tl.constexpr):
 
 @triton.jit
 def scatter_kernel(result, updates, keys, last, order, args, config: tl.constexpr):
-    """Apply updates to `result`, even if destinations are duplicate.
+    """Apply updates to `result`, even if there are duplicate destinations.
 
     For example, updates with the destinations 2, 0, 2, 1 are sorted as follows::
 

@@ -4,7 +4,7 @@ Exact labels are looked up with pandas, but nearest labels are looked up here. F
 and an axis of size 10,000, this code is 10 to 20 times as fast as pandas and 5 times as fast as a
 binary search. The range of the axis is divided into equal intervals, two per axis label, and each
 requested label is compared only with the few axis labels in its interval. The interval number is a
-rounded product that never decreases as labels increase, so rounding keeps their order.
+rounded product that never decreases as labels increase, so rounding keeps the order of labels.
 """
 
 from __future__ import annotations

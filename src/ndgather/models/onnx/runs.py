@@ -281,7 +281,7 @@ class RuntimeModel(HasPorts):
         LOGGER.info("%s: loaded in %s %s, %.3f s", self._path, runtime, version, seconds)
 
     def run(self, inputs: Mapping[str, Array]) -> Run:
-        """Run the model, and compare the results of gather and scatter nodes with ndgather."""
+        """Run the model, and compare each gather and scatter result with ndgather's."""
         start = time.perf_counter()
         fitted = fit_inputs(self.inputs, named_arrays("run", inputs))
         outputs = [port.name for port in self.outputs]

@@ -102,7 +102,7 @@ class TracedModel:
     def source(self, path: str | None = None) -> ModelSource:
         """Return `path`, or the serialized model if it has added outputs or mapped tensors.
 
-        A runtime loads a model with mapped tensors faster than the original file.
+        Runtimes load models with memory-mapped tensors faster than original files.
         """
         tensors = self.proto.graph.initializer
         is_mapped = any(item.data_location == TensorProto.EXTERNAL for item in tensors)

@@ -108,7 +108,7 @@ class _Search:
         assumed: Mapping[str, Interval] | None = None,
         nodes: int = _MOST_NODES,
     ) -> Interval:
-        """Return the range of a value. `assumed` contains ranges that a condition implies."""
+        """Return the range of a value. `assumed` has the ranges that follow from a condition."""
         self._visits += 1
         if assumed and name in assumed:
             return assumed[name]

@@ -251,7 +251,7 @@ class _Program:
         self._constants = constants
         self._values: dict[_Key, Array] = {}
         self._taken: set[str] = set()
-        # The inputs and outputs have the same order as Parameter and Result layers in the file.
+        # The inputs and outputs are in the order of the Parameter and Result layers in the file.
         first, last = map(network.of_type, ("Parameter", "Result"))
         inner = [x for x in self.wiring.order if x.type not in {"Parameter", "Result"}]
         _visit(network.layers, check_ports)

@@ -26,7 +26,7 @@ class Entries(NamedTuple):
     lowest: int = 0
     end: int = 0  # the highest allowed position is size - 1 + end
     passed: int | torch.Tensor | None = None  # an ignored value, or flags of ignored values
-    before: tuple[int, ...] = ()  # the leading coordinates of `values` in the argument
+    before: tuple[int, ...] = ()  # where `values` is in the argument: its leading coordinates
     subscripts: tuple[bool, ...] = ()  # which axes of a subscripted tensor have an index
     problem: str = ""  # the error text, if the values are not positions
     limit: float | None = None  # the highest allowed value, if the values are not positions
