@@ -123,9 +123,9 @@ def is_held(value, name, *, same_kind=False):
         return None  # some numbers are converted through float64, and refused if that is inexact
     if abs(exact) <= floats.greatest:
         return True
-    # Up to half a step above it, numbers round to the greatest: 61,439 to 57,344 of float8_e5m2.
-    margin = max(Fraction(1, 20), Fraction(1, 2**floats.digits))
-    return None if abs(exact) < floats.greatest * (1 + margin) else False
+    # Below half a step above it, numbers round to the greatest: 61,439 to 57,344 of float8_e5m2.
+    step = _step(floats.greatest, floats)
+    return None if abs(exact) < floats.greatest + step / 2 else False
 
 
 def _nearest_double(exact):
@@ -135,14 +135,19 @@ def _nearest_double(exact):
         return 0.0
 
 
+def _step(exact, floats):
+    """Return the distance between the numbers of a format around a positive number."""
+    exponent = exact.numerator.bit_length() - exact.denominator.bit_length()
+    exponent -= Fraction(2) ** exponent > exact
+    return Fraction(2) ** (max(exponent, floats.least) - floats.digits + 1)
+
+
 def _neighbours(exact, floats):
     """Return the absolute value of a number if the format has it, otherwise its two neighbors."""
     exact = abs(exact)
     if not exact:
         return {exact}
-    exponent = exact.numerator.bit_length() - exact.denominator.bit_length()
-    exponent -= Fraction(2) ** exponent > exact
-    step = Fraction(2) ** (max(exponent, floats.least) - floats.digits + 1)
+    step = _step(exact, floats)
     sides = {math.floor(exact / step) * step, math.ceil(exact / step) * step}
     return {min(each, floats.greatest) for each in sides}
 
