@@ -29,7 +29,7 @@ def run(call: Call) -> Array:
     """Return the result of a call on plain NumPy arrays, written to `out` if it is given."""
     if call.indices.dtype.kind not in "iu":
         raise arguments.index_dtype(call.caller, call.indices.dtype, call.indices_name)
-    call = replace(call, indices=call.indices.copy())  # `out` may overlap indices
+    call = replace(call, indices=call.indices.copy())  # `out` or a thread may change it
     if call.scatters:
         arguments.check_updates(call, call.updates.shape, slow_path.result_shape(call))
     if not call.scatters or call.out is not None:  # other scatters are checked while they run

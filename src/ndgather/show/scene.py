@@ -132,7 +132,7 @@ def make_scene(evaluation: Evaluation, shape: tuple[int, ...] | None = None) -> 
     )
 
 
-_PLANES, _CELLS, _WINDOW = 6, 160, 25
+_PLANES, _CELLS, _WINDOW = 6, 160, 25  # the maximum numbers to draw
 _LIMITS = ((10, 8), (12, 8))  # if there are more than 10 rows or 12 columns, only 8 are drawn
 
 

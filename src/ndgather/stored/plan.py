@@ -33,7 +33,7 @@ from ndgather.stored.chunks import Chunk, Grid, stand_in
 Integers: TypeAlias = NDArray[np.int64]
 Runs: TypeAlias = tuple[Integers, Integers]  # the start and stop of each run of points
 
-_MOST_WINDOWS = 2**32
+_MOST_WINDOWS = 2**32  # window numbers are stored as uint32
 _MOST_BITS = 63  # the packed coordinates of an element of data must fit in an int64
 
 # Sorting takes 28 bytes per point of a block, and each block has its own list of chunks.
