@@ -479,7 +479,9 @@ _gather_tree_1 = OperatorVersion(
         tensor("max_seq_len", Role.LENGTHS, "T", _TOKENS, "the number of steps of each batch"),
         tensor("end_token", Role.END, "T", _TOKENS, "ends a beam and fills the remaining steps"),
     ),
-    outputs=(Output(name="final_ids", type_variable="T"),),
+    outputs=(
+        Output(name="final_ids", type_variable="T", summary="the tokens of each beam, in order"),
+    ),
     index_rule=_FROM_THE_FRONT,
     summary="Traces each beam of a beam search back from the last step to the first.",
     formula="output[t, n, b] = step_ids[t, n, beam(t)], for t < L = min(T, max_seq_len[n]); "
