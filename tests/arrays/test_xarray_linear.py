@@ -241,12 +241,12 @@ def test_refusals(call, error, text):
     assert text in str(caught.value)
 
 
-SERIES = (1000, 30, 40)  # 8 MiB, and 16 MB for the series of 2,000 points
+SERIES = (250, 30, 40)  # 2 MiB, and 4 MB for the series of 2,000 points
 STACKS = {
-    "cubes": (100, 15, 20),
-    "series": (1000, 5, 5),
+    "cubes": (25, 15, 20),
+    "series": (250, 5, 5),
     "maps": (5, 30, 40),
-    "shared": (1000, 30, 4),
+    "shared": (250, 30, 4),
 }
 
 
@@ -255,7 +255,7 @@ STACKS = {
 def test_series_stay_within_memory(format, chunks, tmp_path):
     """Each chunk is read once if blocks end between chunks; otherwise, points are sorted."""
     rng = np.random.default_rng(0)
-    axes = {"time": np.arange(1000), "lat": np.arange(30.0), "lon": np.arange(40.0)}
+    axes = {"time": np.arange(250), "lat": np.arange(30.0), "lon": np.arange(40.0)}
     data = xr.DataArray(rng.random(SERIES), axes, name="a").to_dataset()
     count, options = 2000, {}
     if format == "zarr":
@@ -278,14 +278,14 @@ def test_series_stay_within_memory(format, chunks, tmp_path):
             found = stored.a.ndgather.sel(
                 points,
                 method="linear",
-                memory="8 MiB",
+                memory="2 MiB",
                 progress=lambda done, total: read.append(total) if done == total else None,
             )
             _, most = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-    assert found.nbytes == 8 * 1000 * count
-    assert most - found.nbytes < 9 * 2**20
+    assert found.nbytes == 8 * 250 * count
+    assert most - found.nbytes < 3 * 2**20
     xr.testing.assert_allclose(found, data.a.interp(points))
     all_chunks = np.prod([-(-n // step) for n, step in zip(SERIES, STACKS[chunks], strict=True)])
     assert sum(read) <= (all_chunks if chunks == "maps" else len(read) * all_chunks / 4)

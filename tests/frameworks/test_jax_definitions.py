@@ -1,7 +1,5 @@
 """All functions on JAX arrays follow the definitions on every route."""
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -98,46 +96,6 @@ def test_scatters(route, function, long, drawn):
                     np.testing.assert_allclose(result, wanted, rtol=rtol, strict=True)
                 else:
                     assert_same_numbers(result, wanted)
-
-
-@pytest.mark.parametrize("route", ROUTES)
-@few
-@given(drawn=st.data())
-def test_windows(route, drawn):
-    modes = ["raise", "clip", "fill", "wrap", "edge", "reflect"]
-    mode = drawn.draw(st.sampled_from(modes))
-    shape = drawn.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3))
-    depth = drawn.draw(st.integers(1, len(shape)))
-    if drawn.draw(st.booleans()):
-        several = st.lists(st.sampled_from(modes), min_size=depth, max_size=depth)
-        mode = drawn.draw(several.filter(lambda each: not {"raise", "fill"} <= {*each}))
-    window = tuple(drawn.draw(st.integers(1, size)) for size in shape[:depth])
-    far = 0 if "raise" in mode else 3
-    rows = st.tuples(*(st.integers(-far, s - w + far) for s, w in zip(shape, window, strict=False)))
-    starts = np.array(drawn.draw(st.lists(rows, min_size=1, max_size=4)))
-    data = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
-    desired = reference.gather_windows(data, starts, window, mode)
-    with carried_out_by(route):
-        given_starts = jnp.asarray(starts, jnp.int8)
-        function = partial(ndgather.gather_windows, window_shape=window, mode=mode)
-        assert_same_elements(as_numpy(function(jnp.asarray(data), given_starts)), desired)
-        jitted = jax.jit(function)(data, given_starts)
-        assert_same_elements(as_numpy(jitted), desired)
-
-
-@pytest.mark.parametrize("function", GATHERS)
-@pytest.mark.parametrize("route", ROUTES)
-@few
-@given(drawn=st.data())
-def test_gathers_under_jit(route, function, drawn):
-    integers = [each for each in INTEGERS if each.itemsize < 8]
-    dtypes = types_of(route, SHORT)
-    call = drawn.draw(calls(function, dtypes=dtypes, index_dtypes=integers, flavours=["value"]))
-    if bad_entries(call):
-        return
-    with carried_out_by(route):
-        jitted = jax.jit(partial(getattr(ndgather, function), **call.options))
-        assert_same_elements(as_numpy(jitted(call.data, call.indices)), expected(call))
 
 
 @pytest.mark.parametrize("dtype", ["int4", "uint4", "int2"])

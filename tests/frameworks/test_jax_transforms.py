@@ -62,14 +62,14 @@ OF_BOTH = {
 @pytest.mark.parametrize("name", OF_DATA)
 def test_gathers_have_first_and_second_derivatives(route, name):
     with carried_out_by(route):
-        check_grads(OF_DATA[name], (DATA,), order=2, eps=1.0)
+        check_grads(jax.jit(OF_DATA[name]), (DATA,), order=2, eps=1.0)
 
 
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("name", OF_BOTH)
 def test_scatters_have_first_and_second_derivatives(route, name):
     with carried_out_by(route):
-        check_grads(OF_BOTH[name], (DATA, UPDATES), order=2, eps=1.0)
+        check_grads(jax.jit(OF_BOTH[name]), (DATA, UPDATES), order=2, eps=1.0)
 
 
 def loop(function, axes, *arrays):
@@ -134,10 +134,12 @@ def test_vmap_of_gathers(name, axes, route):
         def total(x, i):
             return (function(x, i) ** 2).sum()
 
-        each = loop(jax.grad(total), axes, *given_arrays)
-        gradient = jax.vmap(jax.grad(total), axes)(*given_arrays)
+        of_data = jax.jit(jax.grad(total))  # eager derivatives compile each step
+        each = loop(of_data, axes, *given_arrays)
+        gradient = jax.jit(jax.vmap(of_data, axes))(*given_arrays)
         np.testing.assert_allclose(gradient, each, rtol=1e-5)
-        whole = jax.grad(lambda x, i: (jax.vmap(function, axes)(x, i) ** 2).sum())(*given_arrays)
+        both = jax.grad(lambda x, i: (jax.vmap(function, axes)(x, i) ** 2).sum())
+        whole = jax.jit(both)(*given_arrays)
         np.testing.assert_allclose(
             whole, each if axes[0] == 0 else each.sum(0), rtol=1e-5, atol=1e-5
         )
@@ -162,10 +164,10 @@ def test_vmap_of_scatters(route, reduction, axes):
             def total(d, i, u):
                 return (function(d, i, u) ** 2).sum()
 
-            of_both = jax.vmap(jax.grad(total, (0, 2)), axes)(*arrays)
-            for number, found in zip((0, 2), of_both, strict=True):
-                desired = loop(jax.grad(total, number), axes, *arrays)
-                np.testing.assert_allclose(found, desired, rtol=1e-5)
+            for number in (0, 2):
+                gradient = jax.jit(jax.grad(total, number))
+                found = jax.jit(jax.vmap(gradient, axes))(*arrays)
+                np.testing.assert_allclose(found, loop(gradient, axes, *arrays), rtol=1e-5)
 
 
 def slow_derivative(reduction, data, places, updates, use_init_val, of_data, of_updates):
@@ -227,7 +229,8 @@ def test_products_have_second_derivatives():
         return ((both[:3] * factors.prod(0)) ** 2).sum()
 
     both = jnp.array([1.5, -1.0, 2.0, 0.5, 0.0, 3.0, 2.0, -1.0])
-    np.testing.assert_allclose(jax.hessian(ours)(both), jax.hessian(native)(both), rtol=1e-5)
+    found, desired = (jax.jit(jax.hessian(each))(both) for each in (ours, native))
+    np.testing.assert_allclose(found, desired, rtol=1e-5)
 
 
 def test_derivatives_of_bad_and_dropped_updates():
@@ -251,10 +254,11 @@ def test_vmap_and_derivatives_of_reductions_nest(reduction, axes):
     def total(d, i, u):
         return (ndgather.scatter_nd(d, i, u, reduction=reduction) ** 2).sum()
 
-    each = jax.vmap(jax.grad(total, (0, 2)), axes)(*arrays)
-    whole = jax.grad(lambda *given: jax.vmap(total, axes)(*given).sum(), (0, 2))(*arrays)
-    for number, found, at_once in zip((0, 2), each, whole, strict=True):
-        desired = loop(jax.grad(total, number), axes, *arrays)
+    whole = jax.grad(lambda *given: jax.vmap(total, axes)(*given).sum(), (0, 2))
+    for number, at_once in zip((0, 2), jax.jit(whole)(*arrays), strict=True):
+        gradient = jax.jit(jax.grad(total, number))
+        desired = loop(gradient, axes, *arrays)
+        found = jax.jit(jax.vmap(gradient, axes))(*arrays)
         np.testing.assert_allclose(found, desired, rtol=1e-4, atol=1e-5)
         summed = desired if axes[number] == 0 else desired.sum(0)
         np.testing.assert_allclose(at_once, summed, rtol=1e-4, atol=1e-5)

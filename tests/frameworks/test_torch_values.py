@@ -7,55 +7,17 @@ import torch
 import ndgather
 from ndgather.errors import DTypeError, IndexOutOfBoundsError, NdgatherError
 from tests.frameworks.torch_calls import (
-    GATHERS,
     REDUCTIONS,
-    SCATTERS,
-    called,
     data_of,
-    expected,
-    indices_of,
     same,
 )
 
-DTYPES = (torch.bool, torch.uint8, torch.int64, torch.float16, torch.float32, torch.complex64)
 WITHOUT_NUMPY = (torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2)
 
 
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
-
-
-@pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "fill", "edge", "reflect"])
-@pytest.mark.parametrize(("kind", "shape", "places", "options"), GATHERS)
-def test_gathers_equal_the_loops(kind, shape, places, options, mode, rng):
-    if kind != "gather_windows" and mode in ("edge", "reflect"):
-        pytest.skip("of windows alone")
-    if 0 in shape and mode in ("wrap", "clip"):
-        pytest.skip("nothing to name")
-    indices = indices_of(rng, kind, shape, places, options, mode)
-    for dtype in DTYPES:
-        data = data_of(rng, shape, dtype)
-        wanted = expected(kind, data, indices, mode=mode, **options)
-        for given in (torch.from_numpy(indices), indices, indices.tolist()):
-            if isinstance(given, list) and 0 in indices.shape:
-                continue  # an empty list loses the sizes of its axes
-            same(called(kind, data, given, mode=mode, **options), wanted)
-
-
-@pytest.mark.parametrize("mode", ["raise", "wrap", "clip", "drop"])
-@pytest.mark.parametrize("reduction", REDUCTIONS)
-@pytest.mark.parametrize("use_init_val", [True, False])
-@pytest.mark.parametrize(("kind", "shape", "places", "sizes", "options"), SCATTERS)
-def test_scatters_equal_the_loops(
-    kind, shape, places, sizes, options, use_init_val, reduction, mode, rng
-):
-    options = options | {"mode": mode, "reduction": reduction, "use_init_val": use_init_val}
-    indices = indices_of(rng, kind, shape, places, options, mode)
-    for dtype in (torch.float32, torch.int32):
-        data, updates = data_of(rng, shape, dtype), data_of(rng, sizes, dtype)
-        wanted = expected(kind, data, indices, updates, **options)
-        same(called(kind, data, torch.from_numpy(indices), updates, **options), wanted)
 
 
 @pytest.mark.parametrize("dtype", WITHOUT_NUMPY)

@@ -189,6 +189,26 @@ def test_positions_beyond_32_bits():
     np.testing.assert_array_equal(result[first - 100 : first], 0)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_chunks_with_more_than_2_to_the_32_elements(axis):
+    side = 2**17
+    line = np.random.default_rng(0).integers(0, 2**31, side).astype(np.int32)
+    values = np.broadcast_to(line if axis else line[:, None], (side, side))
+
+    class Virtual(CutArray):
+        chunk_bytes = stored_bytes = 4
+
+        def read(self, chunk, buffers):
+            return self.values[self.grid.box(chunk)]
+
+    reader = Virtual(values, Grid.regular((side, side), (side, side - 1)))
+    points = np.random.default_rng(1).integers(0, side, (5000, 2))
+    points[:3] = [[side - 1, side - 1], [side - 1, side - 2], [0, side - 1]]
+    found = calls.gather(Call("gather_nd", Kind.GATHER_ND, None, points), reader)
+    np.testing.assert_array_equal(found, line[points[:, axis]])
+    assert sorted(reader.grid.counts) == [1, 2]
+
+
 def test_grids_are_not_materialized():
     """A grid of 2**62 chunks on axes beyond int32; only touched chunks take memory."""
     shape = (2**40, 2**22)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorstore
 import zarr
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ndgather import gather_ranges
@@ -35,27 +35,6 @@ def calls(draw, modes=("raise", "wrap", "clip", "fill")):
     dtype = np.dtype(draw(st.sampled_from(DTYPES)))
     data = np.arange(np.prod(shape)).astype(dtype).reshape(shape)
     return data, starts, stops, {"axis": axis, "mode": mode}
-
-
-@settings(max_examples=min(60, settings.default.max_examples))
-@given(call=calls(), draws=st.data())
-def test_zarr_arrays(call, draws):
-    data, starts, stops, options = call
-    chunks = tuple(draws.draw(st.integers(1, size)) for size in data.shape)
-    shards = None
-    if draws.draw(st.booleans()):
-        shards = tuple(each * draws.draw(st.integers(1, 3)) for each in chunks)
-    stored = zarr.create_array({}, data=data, chunks=chunks, shards=shards)
-    wanted = reference.gather_ranges(data, starts, stops, **options)
-    for found in (
-        gather_ranges(stored, starts, stops, **options),
-        gather_ranges(stored, starts, lengths=stops - starts, **options),
-    ):
-        for array, desired in zip(found, wanted, strict=True):
-            np.testing.assert_array_equal(array, desired, strict=True)
-    out = np.zeros_like(wanted[0])
-    assert gather_ranges(stored, starts, stops, out=out, **options)[0] is out
-    np.testing.assert_array_equal(out, wanted[0])
 
 
 @given(call=calls(("raise",)), draws=st.data())

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import zarr
-from hypothesis import event, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ndgather import gather_windows
@@ -56,21 +56,6 @@ def wanted(data, starts, window, mode):
     places = reference.gather_windows(numbers, starts, window, listed(mode))
     values = np.concatenate([np.zeros(1, data.dtype), data.reshape(-1)])
     return values.astype(data.dtype)[places]
-
-
-@settings(max_examples=min(60, settings.default.max_examples))
-@given(call=calls(), draws=st.data())
-def test_zarr_arrays(call, draws):
-    data = call[0]
-    chunks = tuple(draws.draw(st.integers(1, max(size, 1))) for size in data.shape)
-    shards = None
-    if draws.draw(st.booleans()):
-        shards = tuple(each * draws.draw(st.integers(1, 3)) for each in chunks)
-    stored = zarr.create_array({}, data=data, chunks=chunks, shards=shards)
-    desired = wanted(*call)
-    found = gather_windows(stored, *call[1:3], mode=call[3])
-    np.testing.assert_array_equal(found, desired, strict=True)
-    event(f"{call[3]}, {'some' if found.size else 'empty'}")
 
 
 @given(call=calls(), draws=st.data())
@@ -137,15 +122,6 @@ def test_many_small_windows_need_few_moves(mode):
     found = gather_windows(stored, starts, (3, 3), mode=mode)
     padded = np.lib.stride_tricks.sliding_window_view(np.pad(data, 2), (3, 3))
     np.testing.assert_array_equal(found, padded[tuple(starts.T + 2)])
-
-
-def test_windows_at_least_as_large_as_the_array():
-    data = np.arange(30.0).reshape(5, 6)
-    stored = zarr.create_array({}, data=data, chunks=(2, 4))
-    np.testing.assert_array_equal(gather_windows(stored, [0, 0], (5, 6)), data)
-    found = gather_windows(stored, [[-1, -2]], (8, 9), mode="fill", fill_value=-1)
-    padded = np.pad(data, ((1, 2), (2, 1)), constant_values=-1)
-    np.testing.assert_array_equal(found[0], padded)
 
 
 @pytest.mark.parametrize("mode", ["raise", "fill"])

@@ -26,80 +26,11 @@ def test_rank_0_result_is_an_array():
     assert_same_elements(out, np.array(23))
 
 
-@pytest.mark.parametrize("lead", [(), (1,), (3,), (2, 2), (0,), (5, 0)])
-def test_depth_0_copies_all_of_data(lead):
-    actual = ndgather.gather_nd(DATA, np.zeros((*lead, 0), int))
-    assert_same_elements(actual, np.array(np.broadcast_to(DATA, (*lead, 2, 3, 4))))
-    assert not np.shares_memory(actual, DATA)
-
-
-def test_depth_0_after_batch_axes():
-    indices = np.zeros((2, 5, 0), int)
-    desired = np.array(np.broadcast_to(DATA[:, np.newaxis], (2, 5, 3, 4)))
-    assert_same_elements(ndgather.gather_nd(DATA, indices, 1), desired)
-
-
 def test_batch_dims_of_all_axes_of_data():
     """With ``b == data.ndim`` only depth 0 remains, and each element is repeated."""
     desired = np.array(np.broadcast_to(DATA[..., np.newaxis], (2, 3, 4, 2)))
     assert_same_elements(ndgather.gather_nd(DATA, np.zeros((2, 3, 4, 2, 0), int), 3), desired)
     assert_same_elements(ndgather.gather_nd(DATA, np.zeros((2, 3, 4, 0), int), 3), DATA)
-
-
-@pytest.mark.parametrize("lead", [(), (4,), (0,)])
-def test_rank_0_data_with_depth_0(lead):
-    desired = np.full(lead, 7, np.int16)
-    assert_same_elements(ndgather.gather_nd(np.int16(7), np.zeros((*lead, 0), int)), desired)
-
-
-@pytest.mark.parametrize(
-    ("data_shape", "indices_shape", "batch_dims", "shape"),
-    [
-        ((0,), (0, 1), 0, (0,)),
-        ((0, 3), (0, 1), 0, (0, 3)),
-        ((3, 0), (2, 1), 0, (2, 0)),
-        ((3, 0), (0, 2), 0, (0,)),
-        ((0, 3), (0, 4, 1), 1, (0, 4)),
-        ((0, 0), (0, 0), 1, (0, 0)),
-        ((2, 0), (2, 0, 1), 1, (2, 0)),
-        ((2, 3, 0), (2, 5, 1), 1, (2, 5, 0)),
-    ],
-)
-def test_empty_gather_nd(data_shape, indices_shape, batch_dims, shape):
-    data, indices = np.zeros(data_shape, np.float32), np.zeros(indices_shape, np.int64)
-    actual = ndgather.gather_nd(data, indices, batch_dims)
-    assert_same_elements(actual, np.zeros(shape, np.float32))
-
-
-@pytest.mark.parametrize(
-    ("data_shape", "indices_shape", "axis"),
-    [
-        ((0,), (0,), 0),
-        ((3,), (0,), 0),
-        ((0, 3), (0, 3), 0),
-        ((2, 0), (9, 0), 0),
-        ((2, 3), (0, 5), 1),
-    ],
-)
-def test_empty_gather_elements(data_shape, indices_shape, axis):
-    data, indices = np.zeros(data_shape, np.float32), np.zeros(indices_shape, np.int64)
-    actual = ndgather.gather_elements(data, indices, axis)
-    assert_same_elements(actual, np.zeros(indices_shape, np.float32))
-
-
-@pytest.mark.parametrize(
-    ("data_shape", "indices_shape", "axis", "shape"),
-    [
-        ((0,), (0,), 0, (0,)),
-        ((3,), (0, 2), 0, (0, 2)),
-        ((0, 3), (4,), 1, (0, 4)),
-        ((2, 0, 3), (0,), 1, (2, 0, 3)),
-        ((2, 3, 0), (), 1, (2, 0)),
-    ],
-)
-def test_empty_gather(data_shape, indices_shape, axis, shape):
-    data, indices = np.zeros(data_shape, np.float32), np.zeros(indices_shape, np.int64)
-    assert_same_elements(ndgather.gather(data, indices, axis), np.zeros(shape, np.float32))
 
 
 @pytest.mark.parametrize("mode", ["raise", "wrap", "clip"])
@@ -124,14 +55,6 @@ def test_index_into_an_empty_axis_is_filled():
         assert_same_elements(ndgather.gather_nd(data, [[0]], **options), desired)
         assert_same_elements(ndgather.gather(data, [0], **options), desired)
         assert_same_elements(ndgather.gather_elements(data, [[0, 0, 0]], **options), desired)
-
-
-@pytest.mark.parametrize("mode", ["wrap", "clip", "fill"])
-@pytest.mark.parametrize("call", FUNCTIONS)
-def test_no_indices_into_an_empty_axis(call, mode):
-    actual = call(np.zeros((0, 1)), np.zeros((0, 1), np.int8), mode=mode)
-    assert actual.size == 0
-    assert actual.dtype == np.float64
 
 
 def test_empty_lists_are_indices():
@@ -186,13 +109,6 @@ def test_result_is_new_and_writeable(call):
     result = call(data, indices)
     result[...] = 9
     np.testing.assert_array_equal(data, [0, 1, 2], strict=True)
-
-
-def test_out_is_returned_and_filled():
-    out = np.zeros((2, 4), np.int64, order="F")
-    assert ndgather.gather_nd(DATA, [[0, 1], [1, 2]], out=out) is out
-    assert_same_elements(out, DATA[[0, 1], [1, 2]])
-    assert out.flags.f_contiguous
 
 
 def test_out_of_a_subclass_keeps_its_class():

@@ -158,25 +158,6 @@ def test_complex_product_matches_the_plain_formula():
         np.testing.assert_array_equal(result.imag, imag, strict=True)
 
 
-@pytest.mark.parametrize(
-    ("data", "updates", "use_init_val", "expected"),
-    [
-        ([7, 8], [2, 2], True, [3, 8]),  # 11 / 3, rounded down
-        ([-7, 8], [-2, -2], True, [-4, 8]),  # -11 / 3, rounded down
-        ([7, 8], [2, 3], False, [2, 8]),
-        ([7, 8], [-2, -3], False, [-3, 8]),
-        ([7.0, 8.0], [2.0, 2.0], True, [11 / 3, 8]),
-        ([7.0, 8.0], [2.0, 3.0], False, [2.5, 8]),
-        ([7j, 8], [2, 3j], False, [1 + 1.5j, 8]),
-    ],
-)
-def test_mean(data, updates, use_init_val, expected):
-    data = np.array(data)
-    updates = np.array(updates, data.dtype)
-    result = scatter_nd(data, [[0], [0]], updates, reduction="mean", use_init_val=use_init_val)
-    np.testing.assert_array_equal(result, np.array(expected, data.dtype), strict=True)
-
-
 @pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
 def test_means_of_integers_at_their_bounds(dtype):
     info = np.iinfo(dtype)
@@ -187,26 +168,6 @@ def test_means_of_integers_at_their_bounds(dtype):
                 np.ones(1, dtype), [[0]] * count, updates, reduction="mean", use_init_val=False
             )
             assert means.tolist() == [total // count], (total, count)
-
-
-@pytest.mark.parametrize(
-    ("reduction", "char", "expected"),
-    [
-        ("add", "d", [5, 9]),
-        ("sub", "d", [-5, 9]),
-        ("mul", "d", [6, 9]),
-        ("min", "d", [2, 9]),
-        ("max", "d", [3, 9]),
-        ("min", "i", [2, 9]),
-        ("max", "B", [3, 9]),
-        ("none", "d", [3, 9]),
-    ],
-)
-def test_initial_values_can_be_excluded(reduction, char, expected):
-    data = np.array([100 if reduction == "max" else 1, 9], char)
-    updates = np.array([2, 3], char)
-    result = scatter_nd(data, [[0], [0]], updates, reduction=reduction, use_init_val=False)
-    np.testing.assert_array_equal(result, np.array(expected, char), strict=True)
 
 
 @pytest.mark.parametrize("reduction", ["min", "max"])
