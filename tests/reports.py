@@ -24,7 +24,6 @@ ALLOWED = (
     r"the contrib operator has no batch_dims: .*",
     r"numba measures the machine",
     r"there is no such version|Upsample is deprecated in opset 10",
-    r"the rules of derivatives are the same on all routes",
     # Programs and packages that no dependency group asks for.
     r"(zsh|fish) is not there|it runs the (playground|sketch) by node",
     r"needs (s3fs|ray|mpi4py)\b.*",

@@ -67,11 +67,18 @@ SPECS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("specs", SPECS, ids=["indices", "data", "updates", "all but data", "all"])
-@pytest.mark.parametrize("name", CALLS)
+def gradient_cases():
+    """Return each call with three of `SPECS`; derivatives have the same rules on all routes."""
+    for number, name in enumerate(CALLS):
+        for at in sorted({number % 5, (number + 2) % 5, (number + 3) % 5}):
+            yield pytest.param(name, SPECS[at], ROUTES[0], id=f"{name}-{at}")
+    yield from (
+        pytest.param(name, SPECS[0], route) for name in ("gather", "add") for route in ROUTES[1:]
+    )
+
+
+@pytest.mark.parametrize(("name", "specs", "route"), gradient_cases(), indirect=["route"])
 def test_sharded_arguments_have_the_same_gradients(name, specs, route):
-    if route != ROUTES[0] and not (name in ("gather", "add") and specs == SPECS[0]):
-        pytest.skip("the rules of derivatives are the same on all routes")
     function = CALLS[name]
     mapped = jax.shard_map(function, mesh=mesh_of(AxisType.Auto), in_specs=specs, out_specs=PARTS)
 

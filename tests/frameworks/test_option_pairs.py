@@ -21,11 +21,14 @@ from tests.definitions.calls import expected
 from tests.definitions.covering import compare_covering_calls
 from tests.definitions.draws import MODES, SCATTERS
 from tests.definitions.environments import environment
-from tests.frameworks.jax_calls import ROUTES, carried_out_by
+from tests.frameworks.jax_calls import carried_out_by
 
 NUMBERS = ("?", "i1", "u1", "i4", "i8", "f4", "f8", "F", "u2")
 INTEGERS = ("i8", "i4", "i1", "u1", "u2", "u8")
 VERSIONS = ("2023.12", "2024.12", "2025.12")  # array API standard
+#: The routes of JAX, and whether `jit` compiles the call. Eager calls on the native route compile
+#: each step; `test_jax_definitions` draws them.
+WAYS = (("handler", False), ("handler", True), ("native", True), ("callback", False))
 #: Libraries choose their own layouts; the tests of mixed libraries draw NumPy's.
 LAYOUTS = {"layout": ("C",), "index layout": ("C",)}
 
@@ -56,7 +59,7 @@ LIBRARIES = {
         dtypes=("?", "u1", "i4", "f4", "F"),  # each row is compiled
         reduced=("?", "u1", "i4", "f4", "F"),
         index_dtypes=("i8", "i4", "u1"),
-        options={"route": ROUTES, "jit": (False, True)},
+        options={"way": WAYS},
     ),
 }
 
@@ -86,11 +89,11 @@ def test_option_pairs_follow_the_definition(library, function, draws):
 
 
 def compare(library, row, call):
-    if row.get("route") == "native":  # XLA threads have their own environment
+    if row.get("way", "")[:1] == ("native",):  # XLA threads have their own environment
         call = replace(call, environment=None)
     if library.kind is jax.Array and "raise" in (mode := call.options["mode"]) and "fill" in mode:
         return  # JAX fills if it cannot raise
-    route, version = row.get("route", "handler"), row.get("version", VERSIONS[0])
+    (route, jit), version = row.get("way", ("handler", False)), row.get("version", VERSIONS[0])
     strict_version = array_api_strict.ArrayAPIStrictFlags(api_version=version)
     with strict_version, carried_out_by(route), np.errstate(all="ignore"):
         try:
@@ -99,7 +102,7 @@ def compare(library, row, call):
             assert_same_refusal(library, call, error)
             return
         desired = expected(call)
-        found = run(library, call, jit=row.get("jit", False))
+        found = run(library, call, jit=jit)
     assert isinstance(found, library.kind)
     values = library.read(found)
     if call.computes and desired.dtype.kind in "fc":  # a library may add in another order

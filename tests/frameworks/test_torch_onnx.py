@@ -83,40 +83,41 @@ def equal_to_eager(calls):
     return nodes
 
 
-@pytest.mark.parametrize(
-    ("kind", "shape", "places", "options"),
-    [
-        *[case for case in GATHERS if 0 not in case[1] and 0 not in case[2]],
-        ("gather", (2, 4, 3), (2, 5), {"axis": 1, "batch_dims": -1}),
-        ("gather", (2, 4, 3), (2, 4, 5), {"axis": -1, "batch_dims": -1}),
-        ("gather", (2, 3, 4, 3), (2, 5), {"axis": 2, "batch_dims": 1}),
-        ("gather", (3, 4, 2), (5, 2), {"axis": -2}),
-        ("gather_windows", (1, 3), (4, 2), {"window_shape": (1, 1)}),
-    ],
+GATHER_CASES = (
+    *[case for case in GATHERS if 0 not in case[1] and 0 not in case[2]],
+    ("gather", (2, 4, 3), (2, 5), {"axis": 1, "batch_dims": -1}),
+    ("gather", (2, 4, 3), (2, 4, 5), {"axis": -1, "batch_dims": -1}),
+    ("gather", (2, 3, 4, 3), (2, 5), {"axis": 2, "batch_dims": 1}),
+    ("gather", (3, 4, 2), (5, 2), {"axis": -2}),
+    ("gather_windows", (1, 3), (4, 2), {"window_shape": (1, 1)}),
 )
-def test_gathers(kind, shape, places, options, rng):
+
+
+@pytest.mark.parametrize("name", ["gather_nd", "gather_elements", "gather", "gather_windows"])
+def test_gathers(name, rng):
     calls = []
-    for mode in (*MODES, "edge", "reflect") if kind == "gather_windows" else MODES:
-        indices = torch.from_numpy(indices_of(rng, kind, shape, places, options, mode))
-        filled = {"fill_value": 1.5} if mode == "fill" else {}
-        given = [data_of(rng, shape).float(), indices]
-        calls.append((kind, given, options | {"mode": mode} | filled))
+    for kind, shape, places, options in GATHER_CASES:
+        for mode in (*MODES, "edge", "reflect") if kind == "gather_windows" else MODES:
+            indices = torch.from_numpy(indices_of(rng, kind, shape, places, options, mode))
+            filled = {"fill_value": 1.5} if mode == "fill" else {}
+            given = [data_of(rng, shape).float(), indices]
+            calls += [(kind, given, options | {"mode": mode} | filled)] if kind == name else []
     nodes = equal_to_eager(calls)
-    assert sum(node in {ONNX_NAMES[kind], "GatherND"} for node in nodes) >= len(calls)
+    assert sum(node in {ONNX_NAMES[name], "GatherND"} for node in nodes) >= len(calls)
 
 
-@pytest.mark.parametrize(("kind", "shape", "places", "sizes", "options"), SCATTERS[1::3])
-def test_scatters(kind, shape, places, sizes, options, rng):
+def test_scatters(rng):
     calls = []
-    for reduction in ("none", "add", "sub", "mul", "min", "max"):
-        indices = torch.from_numpy(indices_of(rng, kind, shape, places, options))
-        given = [data_of(rng, shape).float(), indices, data_of(rng, sizes).float()]
-        if reduction == "none":
-            given = [given[0], indices[:2] * 0 + torch.tensor([[0], [2]]), given[2][:2]]
-        calls.append((kind, given, options | {"reduction": reduction}))
+    for kind, shape, places, sizes, options in SCATTERS[1::3]:
+        for reduction in ("none", "add", "sub", "mul", "min", "max"):
+            indices = torch.from_numpy(indices_of(rng, kind, shape, places, options))
+            given = [data_of(rng, shape).float(), indices, data_of(rng, sizes).float()]
+            if reduction == "none":
+                given = [given[0], indices[:2] * 0 + torch.tensor([[0], [2]]), given[2][:2]]
+            calls.append((kind, given, options | {"reduction": reduction}))
     nodes, results = run(exported(calls), [each for _, given, _ in calls for each in given])
-    assert nodes.count(ONNX_NAMES[kind]) >= len(calls)
-    for result, (_, given, options_of) in zip(results, calls, strict=True):
+    assert sum(node in ("ScatterND", "ScatterElements") for node in nodes) >= len(calls)
+    for result, (kind, given, options_of) in zip(results, calls, strict=True):
         torch.testing.assert_close(result, called(kind, *given, **options_of))
 
 
@@ -189,15 +190,17 @@ def test_empty_axes():
     equal_to_eager(calls)
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_indices_of_several_calls(mode, rng):
-    shared = torch.tensor([1, 3, 0] if mode == "raise" else [1, 9, -3])
-
+def test_indices_of_several_calls(rng):
     class Model(torch.nn.Module):
-        def forward(self, first, second, indices):
-            return tuple(ndgather.gather(each, indices, mode=mode) for each in (first, second))
+        def forward(self, first, second, indices, far):
+            return tuple(
+                ndgather.gather(each, indices if mode == "raise" else far, mode=mode)
+                for each in (first, second)
+                for mode in MODES
+            )
 
-    given = data_of(rng, (4,)).float(), data_of(rng, (7,)).float(), shared
+    indices, far = torch.tensor([1, 3, 0]), torch.tensor([1, 9, -3])
+    given = data_of(rng, (4,)).float(), data_of(rng, (7,)).float(), indices, far
     table = ndgather.arrays.torch.onnx_translations()
     options = {"dynamo": True, "verbose": False, "custom_translation_table": table}
     _, results = run(torch.onnx.export(Model(), given, **options), given)
