@@ -25,7 +25,7 @@ import ndgather
 
 TEXT = Path(__file__).resolve().parents[1] / "README.md"
 WIDTH, HEADS, LAYERS, LONGEST = 64, 4, 2, 64
-STEPS, BATCH = 400, 16
+STEPS, BATCH = 150, 16
 PROMPTS = ("Arrays that do ", "the core: what ", "`make run` draw", "from ndgather i")
 BEAMS, LENGTH = 4, 24
 END = "\n"

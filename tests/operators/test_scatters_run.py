@@ -16,9 +16,6 @@ SCATTERS = tuple(op for op in operators() if op.row.kind.scatters and op.row.def
 EVERY = pytest.mark.parametrize("op", SCATTERS, ids=lambda op: str(op.row))
 ND_15 = operator("ScatterNDUpdate", domain="openvino", version=15)
 ELEMENTS_12 = operator("ScatterElementsUpdate", domain="openvino", version=12)
-ONNX_ND = tuple(op for op in SCATTERS if op.name == "ScatterND")
-ONNX_ELEMENTS = tuple(op for op in SCATTERS if op.name == "ScatterElements")
-
 COMBINED = {
     Reduction.NONE: lambda old, new: new,
     Reduction.ADD: lambda old, new: old + new,
@@ -121,53 +118,6 @@ def test_negative_indices_follow_the_row(op):
         op(np.zeros(3), indices, np.ones(1), **named)
 
 
-@pytest.mark.parametrize("op", ONNX_ND, ids=lambda op: str(op.row))
-def test_scatter_nd_examples(op):
-    found = op(np.arange(1, 9), [[4], [3], [1], [7]], [9, 10, 11, 12])
-    np.testing.assert_array_equal(found, [1, 11, 3, 10, 9, 6, 7, 12])
-    data, updates = np.zeros((4, 2)), np.array([[5.0, 6.0], [7.0, 8.0]])
-    np.testing.assert_array_equal(op(data, [[0], [2]], updates), [[5, 6], [0, 0], [7, 8], [0, 0]])
-
-
-@pytest.mark.parametrize("op", ONNX_ELEMENTS, ids=lambda op: str(op.row))
-def test_scatter_elements_examples(op):
-    updates = np.array([[1.0, 1.1, 1.2], [2.0, 2.1, 2.2]])
-    found = op(np.zeros((3, 3)), [[1, 0, 2], [0, 2, 1]], updates)
-    np.testing.assert_array_equal(found, [[2.0, 1.1, 0.0], [1.0, 0.0, 2.2], [0.0, 2.1, 1.2]])
-    found = op(np.array([[1.0, 2, 3, 4, 5]]), [[1, 3]], np.array([[1.1, 2.1]]), axis=1)
-    np.testing.assert_array_equal(found, [[1.0, 1.1, 3.0, 2.1, 5.0]])
-
-
-@pytest.mark.parametrize("op", ONNX_ND, ids=lambda op: str(op.row))
-def test_scatter_nd_of_depth_0_replaces_the_whole_tensor(op):
-    found = op(np.zeros((2, 2)), np.zeros((1, 0), np.int64), np.ones((1, 2, 2)))
-    np.testing.assert_array_equal(found, np.ones((2, 2)))
-
-
-def test_scatter_nd_update_15_corrected_example_1():
-    found = ND_15(np.arange(1, 9), [[4], [3], [1], [7], [-2], [-4]], [9, 10, 11, 12, 13, 14])
-    np.testing.assert_array_equal(found, [1, 11, 3, 10, 14, 6, 13, 12])
-
-
-@pytest.mark.parametrize(
-    ("reduction", "expected"),
-    [
-        ("none", [50, 40, 20, 4]),
-        ("sum", [61, 72, 23, 4]),
-        ("sub", [-59, -68, -17, 4]),
-        ("prod", [500, 2400, 60, 4]),
-        ("min", [1, 2, 3, 4]),
-        ("max", [50, 40, 20, 4]),
-    ],
-)
-def test_scatter_nd_update_15_reductions(reduction, expected):
-    indices = np.array([[0], [2], [-3], [-3], [0]])
-    updates = np.array([10, 20, 30, 40, 50])
-    np.testing.assert_array_equal(
-        ND_15(np.array([1, 2, 3, 4]), indices, updates, reduction=reduction), expected
-    )
-
-
 @pytest.mark.parametrize(
     ("reduction", "function"),
     [("sum", np.logical_or), ("sub", np.logical_xor), ("prod", np.logical_and)],
@@ -203,11 +153,6 @@ def test_scatter_elements_update_12_examples():
 def test_scatter_elements_update_12_mean_of_integers_rounds_down():
     found = ELEMENTS_12(np.array([-1, 5]), [0, 0], np.array([-1, -2]), 0, reduction="mean")
     np.testing.assert_array_equal(found, [-2, 5])
-
-
-def test_scatter_elements_update_12_use_init_val_has_no_effect_without_reduction():
-    found = ELEMENTS_12(np.arange(3), [1], [9], 0, use_init_val=False)
-    np.testing.assert_array_equal(found, [0, 9, 2])
 
 
 @EVERY

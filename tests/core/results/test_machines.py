@@ -169,7 +169,7 @@ def main(seed):
             call = draw_call(random, function, Size.LARGE, skew=random.choice([*SKEWS]))
             compare(call, expected_by_numpy(call), [1, random.choice((2, 3, 5))])
     for call in [*call_each_way(random, "C"), *call_each_way(random, "F")]:
-        compare(call, expected_by_numpy(call), [1, 2, random.choice((3, 5))])
+        compare(call, expected_by_numpy(call), [1, random.choice((2, 3, 5))])
     indices = np.arange(-5000, 25_000)
     with threads(3), pytest.raises(IndexOutOfBoundsError) as caught:
         ndgather.gather(np.zeros(20_000), indices)
