@@ -89,6 +89,9 @@ def test_window_starts_may_exceed_int64():
     assert_sources(
         call, np.array([[(start + w) % 3 for w in (0, 1)] for start in (2**63 - 1, 2**64 - 1)])
     )
+    for mode, expected in (("edge", [[2, 2], [2, 2]]), ("reflect", [[1, 0], [1, 2]])):
+        starts = np.array([[2**63 - 1], [2**64 - 3]], np.uint64)
+        assert_sources(replace(call, indices=starts, mode=mode), np.array(expected))
 
 
 def cells_of(panel):

@@ -185,8 +185,10 @@ class DrawnEntries:
         slices = [place[axis] for axis in self.axes.dense_slices]
         source = [*self.axes.in_data(entry.start, slices)]
         for axis, mode in enumerate(self.call.modes):
-            at = source[axis] + place[self.axes.window[axis]]
-            source[axis] = int(windows.positions(mode, at, self.call.data.shape[axis]))
+            size, wide = self.call.data.shape[axis], self.call.window_shape[axis]
+            starts = windows.near(mode, np.array([source[axis]]), size, wide)
+            at = windows.positions(mode, starts + place[self.axes.window[axis]], size)
+            source[axis] = int(at[0])
         pairs = zip(source, self.call.data.shape, strict=True)
         return tuple(source) if all(0 <= at < size for at, size in pairs) else None
 
