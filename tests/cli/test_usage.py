@@ -12,6 +12,7 @@ import pytest
 
 import ndgather as package
 from ndgather.cli import command_parser
+from ndgather.cli.terminal import BYTES, scaled, time_text
 
 COMMANDS = ("sel", "checked", "run", "check", "infer", "compare", "convert")
 INFER = "infer model.onnx -o out.onnx"
@@ -21,6 +22,13 @@ def test_version_is_printed(ndgather):
     outcome = ndgather("--version")
     assert (outcome.status, outcome.err) == (0, "")
     assert outcome.out == f"ndgather {package.__version__}\n"
+
+
+def test_numbers_are_rounded_before_their_unit_is_chosen():
+    sizes = 999.4, 999.6, 999_499, 999_600, 1e6, 999_600_000
+    texts = [scaled(size, BYTES) for size in sizes]
+    assert texts == ["999 B", "1.00 kB", "999 kB", "1.00 MB", "1.00 MB", "1.00 GB"]
+    assert [time_text(each) for each in (0.9994, 0.9996)] == ["999 ms", "1.00 s"]
 
 
 @pytest.mark.parametrize("line", ["--version", "sel --help"])

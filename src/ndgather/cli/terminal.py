@@ -135,8 +135,9 @@ def time_text(seconds: float) -> str:
 
 
 def scaled(value: float, units: Sequence[tuple[float, str]]) -> str:
-    """Format `value` to three significant digits in the largest unit that does not exceed it."""
-    size, unit = next((item for item in units if value >= item[0]), units[-1])
+    """Round `value` to three significant digits, and use the largest unit that it reaches."""
+    rounded = float(f"{value:.3g}")
+    size, unit = next((item for item in units if rounded >= item[0]), units[-1])
     return f"{value / size:#.3g} {unit}".replace(". ", " ")
 
 

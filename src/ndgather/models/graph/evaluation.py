@@ -20,7 +20,10 @@ _MOST_POSITIONS = 8
 
 
 def converted(array: Array, name: str) -> Array:
-    """Return `array` cast to the type `name`, or raise if a value is out of range."""
+    """Return `array` cast to the type `name`, or raise if a value is out of range.
+
+    Integers wrap around in unsigned types.
+    """
     source = dtype_name(array)
     if source == name:
         return array
