@@ -37,16 +37,6 @@ def test_gather_nd_with_unnamed_indices():
     np.testing.assert_array_equal(whole[0], DATA)
 
 
-def test_gather_nd_in_batches():
-    indices = xr.DataArray([[[0], [4]], [[1], [1]], [[2], [0]]], dims=("time", "p", "k"))
-    found = ndgather.gather_nd(DATA, indices, batch_dims=1)
-    assert found.dims == ("time", "p", "lon")
-    xr.testing.assert_identical(found.time, DATA.time)
-    np.testing.assert_array_equal(
-        found, ndgather.gather_nd(DATA.values, indices.values, batch_dims=1)
-    )
-
-
 def test_gather():
     indices = xr.DataArray([[0, 4], [1, 1]], dims=("a", "b"), coords={"b": [5, 6]})
     found = ndgather.gather(DATA, indices, axis=-2)
@@ -88,12 +78,6 @@ def test_scatters_keep_all_names():
     ones = np.zeros((1, 5, 4), int)
     moved = ndgather.scatter_elements(DATA, ones, ones * 1.0, axis=0)
     xr.testing.assert_identical(moved.coords.to_dataset(), DATA.coords.to_dataset())
-
-
-def test_variables_stay_variables():
-    found = ndgather.gather_nd(DATA.variable, INDICES.variable)
-    assert isinstance(found, xr.Variable)
-    assert found.dims == ("orbit", "p", "lon")
 
 
 def test_plain_data_yield_plain_results():

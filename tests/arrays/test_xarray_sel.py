@@ -145,28 +145,6 @@ def test_missing_labels_in_scalars_and_lists():
     assert grid.t2m.sel(time="2001-01-02")[1, 0] == DATA.t2m.sel(time="2001-01-02", lat=0, lon=90)
 
 
-def test_labels_beyond_the_tolerance_are_missing():
-    ours = DATA.t2m.ndgather.sel(
-        lat=POINTS, lon=90.0, method="nearest", tolerance={"lat": 5}, missing="nan"
-    )
-    np.testing.assert_array_equal(ours.isnull().isel(time=0), [False, True, False])
-
-
-def test_empty_axes_have_only_missing_labels():
-    empty = DATA.isel(lat=slice(0))
-    ours = empty.t2m.ndgather.sel(lat=POINTS, method="nearest", missing="nan")
-    assert ours.shape == (3, 3, 4)
-    assert ours.isnull().all()
-    with pytest.raises(LabelError):
-        empty.ndgather.sel(lat=POINTS, method="nearest")
-
-
-def test_labels_across_the_seam():
-    labels = xr.DataArray([-90.0, 359.0, 720.0, 314.9], dims="p")
-    ours = DATA.t2m.ndgather.sel(lon=labels, method="nearest", period={"lon": 360})
-    xr.testing.assert_identical(ours, DATA.t2m.isel(lon=xr.DataArray([3, 0, 0, 3], dims="p")))
-
-
 def test_slices_with_a_method():
     times = slice("2001-01-02", "2001-01-05")
     ours = DATA.ndgather.sel(time=times, lat=POINTS, method="nearest")
@@ -209,18 +187,6 @@ def test_date_strings():
         xr.testing.assert_identical(DATA.ndgather.sel(time=label), DATA.sel(time=label))
     near = DATA.ndgather.sel(time=["2001-01-03T06"], method="nearest", tolerance="2 days")
     xr.testing.assert_identical(near, DATA.isel(time=[1]))
-
-
-def test_dates_of_other_calendars():
-    cftime = pytest.importorskip("cftime")
-    times = [cftime.DatetimeNoLeap(2001, 2, day) for day in (1, 5, 28)]
-    data = xr.DataArray([1.0, 2.0, 3.0], dims="time", coords={"time": times})
-    labels = xr.DataArray(np.array([times[2], times[0]]), dims="p")
-    xr.testing.assert_identical(data.ndgather.sel(time=labels), data.sel(time=labels))
-    near = xr.DataArray(np.array([cftime.DatetimeNoLeap(2001, 2, 4)]), dims="p")
-    options = {"method": "nearest"}
-    ours = data.ndgather.sel(time=near, **options)
-    xr.testing.assert_identical(ours, data.sel(time=near, **options))
 
 
 def test_dimensions_named_like_an_option():

@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 import tensorstore
 import zarr
-from hypothesis import event, given, note, settings
-from hypothesis import strategies as st
 
 import ndgather
 from ndgather.errors import (
@@ -25,58 +23,9 @@ from ndgather.errors import (
 )
 from tests.definitions.calls import (
     assert_same_elements,
-    assert_same_numbers,
-    bad_entries,
-    expected,
 )
-from tests.definitions.draws import NUMBER_DTYPES
-from tests.definitions.strategies import calls
 
-# Dtypes that zarr supports: no long double, no second 64-bit integer type.
-DTYPES = [each for each in NUMBER_DTYPES if each.char not in "gGqQ"]
 REDUCTIONS = ("none", "add", "sub", "mul", "min", "max", "mean")
-FUNCTIONS = ("scatter_nd", "scatter_elements")
-
-
-def stored_as(data, draws):
-    """Store `data` in a zarr array with any chunks and sometimes shards."""
-    chunks = tuple(draws.draw(st.integers(1, max(1, size))) for size in data.shape)
-    shards = None
-    if chunks and draws.draw(st.booleans()):
-        shards = tuple(each * draws.draw(st.integers(1, 3)) for each in chunks)
-    # zarr omits chunks that equal the fill value, and ignores the sign of complex zeros there.
-    config = {"write_empty_chunks": True}
-    return zarr.create_array(
-        {}, data=data.copy(), chunks=chunks or "auto", shards=shards, config=config
-    )
-
-
-@pytest.mark.parametrize("function", FUNCTIONS)
-@settings(max_examples=min(60, settings.default.max_examples))
-@given(draws=st.data())
-def test_scatters_match_the_definition(function, draws):
-    call = draws.draw(calls(function, dtypes=DTYPES))
-    note(str(call))
-    stored = stored_as(call.data, draws)
-    arguments = (stored, call.indices, call.updates)
-    threads = ndgather.get_num_threads()
-    ndgather.set_num_threads(draws.draw(st.sampled_from((1, 2, 4))))
-    try:
-        if bad_entries(call):
-            event("error")
-            with pytest.raises(IndexOutOfBoundsError) as caught:
-                call.result(*arguments, out=stored)
-            assert caught.value.position == bad_entries(call)[0].position
-            desired = np.array(call.data)
-        else:
-            event(call.options["reduction"])
-            found = call.result(*arguments, out=stored)
-            assert found is stored
-            desired = expected(call)
-    finally:
-        ndgather.set_num_threads(threads)
-    check = assert_same_elements if call.options["reduction"] == "none" else assert_same_numbers
-    check(np.asarray(stored[...], call.data.dtype), desired)
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)

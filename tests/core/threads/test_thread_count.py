@@ -1,4 +1,4 @@
-"""Results and errors do not depend on the number of threads, and how to set this number."""
+"""How the number of threads is set, and its default."""
 
 import os
 import subprocess
@@ -9,23 +9,7 @@ import pytest
 
 import ndgather
 from ndgather import _quotas
-from ndgather.errors import AttributeValueError, DTypeError, IndexOutOfBoundsError
-from tests.definitions.calls import element_bytes
-
-CALLS = {
-    "single elements": ("gather_nd", (700, 800), (400_000, 2), "f4", 0),
-    "short rows": ("gather_nd", (9000, 7), (90_000, 1), "i2", 0),
-    "long rows": ("gather_nd", (30, 400_000), (9, 1), "u1", 0),
-    "one huge row": ("gather_nd", (3, 9_000_001), (1, 1), "V3", 0),
-    "batches": ("gather_nd", (30, 500, 9), (30, 3000, 1), "f8", 1),
-    "elements, last axis": ("gather_elements", (600, 700), (600, 700), "f8", 1),
-    "elements, first axis": ("gather_elements", (600, 700), (900, 700), "f4", 0),
-    "elements of an odd width": ("gather_elements", (300, 400), (300, 400), "V5", 0),
-    "short runs along the first axis": ("gather_elements", (50_000, 9), (50_000, 7), "f4", 0),
-    "short runs along the last axis": ("gather_elements", (50_000, 9), (50_000, 5), "i2", 1),
-    "short runs of planes": ("gather_elements", (40, 900, 6), (40, 1500, 6), "f8", 1),
-    "slices": ("gather", (50, 300, 40), (900,), "f4", 1),
-}
+from ndgather.errors import AttributeValueError, DTypeError
 
 
 @pytest.fixture(autouse=True)
@@ -33,52 +17,6 @@ def _count_as_before():
     before = ndgather.get_num_threads()
     yield
     ndgather.set_num_threads(before)
-
-
-def made(name):
-    function, data_shape, indices_shape, dtype, option = CALLS[name]
-    random = np.random.default_rng(0)
-    stored = random.integers(0, 256, np.prod(data_shape) * np.dtype(dtype).itemsize, np.uint8)
-    data = np.ndarray(data_shape, dtype, stored.data)
-    if function == "gather_nd":
-        sizes = np.array(data_shape[option : option + indices_shape[-1]])
-    else:
-        sizes = np.array(data_shape[option])
-    indices = random.integers(-sizes, sizes, indices_shape)
-    return getattr(ndgather, function), data, indices, option
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_results_are_identical_for_every_thread_count(name):
-    call, data, indices, option = made(name)
-    ndgather.set_num_threads(1)
-    alone = element_bytes(call(data, indices, option))
-    for count in range(2, 9):
-        ndgather.set_num_threads(count)
-        assert ndgather.get_num_threads() == count
-        assert element_bytes(call(data, indices, option)) == alone
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_same_first_bad_entry_for_every_count(name):
-    """Bad entries in the middle, near the end and last, in the work of several threads."""
-    call, data, indices, option = made(name)
-    sizes = data.shape[option : option + indices.shape[-1]] if call is ndgather.gather_nd else ()
-    size = max(sizes) if sizes else data.shape[option]
-    places = sorted({indices.size // 2, indices.size * 3 // 4, indices.size - 1})
-    indices.flat[places] = [size + 5 + k for k in range(len(places))]
-    first = tuple(map(int, np.unravel_index(places[0], indices.shape)))
-    texts = set()
-    for count in (1, 2, 3, 5, 8):
-        ndgather.set_num_threads(count)
-        for _ in range(3):
-            with pytest.raises(IndexOutOfBoundsError) as caught:
-                call(data, indices, option)
-            assert caught.value.position == first
-            assert caught.value.value == size + 5
-            assert caught.value.count == len(places)
-            texts.add(str(caught.value))
-    assert len(texts) == 1
 
 
 @pytest.mark.parametrize("count", [0, -1, 1025, 2**31, 2**64, -(2**64)])
