@@ -7,6 +7,7 @@ import builtins
 import doctest
 import importlib
 import re
+from contextlib import ExitStack
 from pathlib import Path
 
 import dask.array
@@ -143,16 +144,17 @@ CALLS = [
 def evaluated(code, caption, drawn):
     """Return the result of a block with inputs of its library, or skip the test."""
     names, values = {"ndgather": ndgather, "xr": xr, "dask": dask}, dict(drawn)
-    if (library := LIBRARIES.get(caption.partition(",")[0])) is not None:
-        module = pytest.importorskip(library[0])
-        if library[0].startswith("jax"):
-            importlib.import_module("jax").config.update("jax_enable_x64", True)
-        values = {name: library[1](module, value) for name, value in drawn.items()}
-    for name, module in MODULES.items():
-        if re.search(rf"\b{name}\.", code):
-            names[name] = importlib.import_module(module)
-    exec(code, names | values, kept := {})
-    return np.asarray(kept["result"])
+    with ExitStack() as settings:
+        if (library := LIBRARIES.get(caption.partition(",")[0])) is not None:
+            module = pytest.importorskip(library[0])
+            if library[0].startswith("jax"):
+                settings.enter_context(importlib.import_module("jax").enable_x64(True))
+            values = {name: library[1](module, value) for name, value in drawn.items()}
+        for name, module in MODULES.items():
+            if re.search(rf"\b{name}\.", code):
+                names[name] = importlib.import_module(module)
+        exec(code, names | values, kept := {})
+        return np.asarray(kept["result"])
 
 
 def test_all_pages_are_listed():
