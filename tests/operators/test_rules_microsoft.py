@@ -59,21 +59,9 @@ def test_ranks_are_at_least_1():
         OP(ROWS, np.array(0))
 
 
-@pytest.mark.parametrize(
-    ("indices", "expected"),
-    [(("Q", 0), ("Q", "A", "B")), (("P", "Q", 1), ("P", "Q", "B")), ((2,), ())],
-)
-def test_output_shape(indices, expected):
-    assert OP.infer_shape(("A", "B"), indices) == expected
-
-
 def test_depth_is_at_most_the_rank_of_data():
     with pytest.raises(errors.ShapeError, match="more than the 2 axes"):
         OP(ROWS, np.zeros((1, 3), np.int64))
-
-
-def test_negative_indices_count_from_the_end():
-    np.testing.assert_array_equal(OP(ROWS, np.array([[-1]])), ROWS[1:], strict=True)
 
 
 def test_out_of_bounds_is_an_error_even_if_the_result_is_empty():
@@ -91,16 +79,3 @@ def test_unknown_depth_is_not_read_as_0():
     assert OP.infer_shape(("A", "B"), ("Q", 2)) == ("Q",)
     found = OP.infer_shape(("A", "B"), ("Q", "K"))
     assert found.first == ("Q",)
-
-
-@pytest.mark.parametrize(
-    ("data", "indices", "expected"),
-    [
-        ([[0, 1], [2, 3]], [[0, 0], [1, 1]], [0, 3]),
-        ([[0, 1], [2, 3]], [[1], [0]], [[2, 3], [0, 1]]),
-        ([[[0, 1], [2, 3]], [[4, 5], [6, 7]]], [[0, 1], [1, 0]], [[2, 3], [4, 5]]),
-        ([[[0, 1], [2, 3]], [[4, 5], [6, 7]]], [[[0, 1]], [[1, 0]]], [[[2, 3]], [[4, 5]]]),
-    ],
-)
-def test_examples(data, indices, expected):
-    np.testing.assert_array_equal(OP(data, np.array(indices, np.int32)), expected)

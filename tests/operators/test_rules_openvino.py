@@ -116,19 +116,6 @@ def test_gather_nd_8_keeps_all_batch_axes():
     np.testing.assert_array_equal(taken, [[[2], [5], [11]], [[13], [19], [23]]])
 
 
-@pytest.mark.parametrize(
-    ("data", "indices", "batch_dims", "expected"),
-    [
-        ((1000, 256, 10, 15), (25, 125, 3), 0, (25, 125, 15)),
-        ((30, 2, 100, 35), (30, 2, 3, 1), 2, (30, 2, 3, 35)),
-        ((1, 64, 64, 320), (1, 64, 64, 1, 1), 3, (1, 64, 64, 1)),
-    ],
-)
-def test_gather_nd_8_layer_examples(data, indices, batch_dims, expected):
-    op = openvino("GatherND", 8)
-    assert op.infer_shape(data, indices, batch_dims=batch_dims) == expected
-
-
 def test_gather_nd_5_negative_indices_are_out_of_bounds():
     with pytest.raises(errors.IndexOutOfBoundsError, match=r"allowed: 0\.\.1\)") as caught:
         openvino("GatherND", 5)(ROWS, np.array([[0], [-1]]))
@@ -198,11 +185,6 @@ def test_gather_elements_off_axis_sizes_are_equal(shape):
     assert GATHER_ELEMENTS.infer_shape((3, "W"), ("R", "C"), axis=1) == (3, "C")
 
 
-def test_gather_elements_output_shape_is_that_of_indices():
-    assert GATHER_ELEMENTS.infer_shape((4, "B"), ("Q", "B"), axis=0) == ("Q", "B")
-    assert GATHER_ELEMENTS.infer_shape((4, "B"), ("Q", "B"), axis=-2) == ("Q", "B")
-
-
 def test_gather_elements_negative_indices_count_from_the_end():
     taken = GATHER_ELEMENTS(ROWS, np.full((1, 3), -1), axis=0)
     np.testing.assert_array_equal(taken, ROWS[1:], strict=True)
@@ -211,18 +193,6 @@ def test_gather_elements_negative_indices_count_from_the_end():
 def test_gather_elements_out_of_bounds_raises():
     with pytest.raises(errors.IndexOutOfBoundsError):
         GATHER_ELEMENTS(ROWS, np.full((1, 3), 2), axis=0)
-
-
-@pytest.mark.parametrize(
-    ("data", "indices", "axis", "expected"),
-    [
-        ([[1, 2], [3, 4]], [[0, 1], [0, 0]], 0, [[1, 4], [1, 2]]),
-        ([[1, 7], [4, 3]], [[1, 1, 0], [1, 0, 1]], 1, [[7, 7, 1], [3, 4, 3]]),
-        (np.arange(1, 10).reshape(3, 3), [[1, 0, 1], [1, 2, 0]], 0, [[4, 2, 6], [4, 8, 3]]),
-    ],
-)
-def test_gather_elements_examples(data, indices, axis, expected):
-    np.testing.assert_array_equal(GATHER_ELEMENTS(data, indices, axis=axis), expected)
 
 
 # Gather
@@ -240,12 +210,6 @@ def test_gather_index_types_are_all_integers(op, dtype):
 def test_gather_other_index_types_are_refused(op, dtype):
     with pytest.raises(errors.DTypeError, match=r"indices\.dtype = "):
         op(ROWS, np.array([1], dtype), 0)
-
-
-@GATHER
-def test_gather_output_shape_replaces_the_axis_by_indices(op):
-    assert op.infer_shape(("P", "Q", "R"), ("S", "T"), axis=1) == ("P", "S", "T", "R")
-    assert op.infer_shape(("P", "Q", "R"), (), axis=-1) == ("P", "Q")
 
 
 @GATHER
@@ -334,10 +298,6 @@ def test_gather_undefined_out_of_bounds_raises_before_8(version, value):
         openvino("Gather", version)(ROWS, [value], 0)
 
 
-def test_gather_8_negative_indices_count_from_the_end():
-    np.testing.assert_array_equal(GATHER_8([1, 2, 3, 4, 5], [0, -2, -1], 0), [1, 4, 5])
-
-
 def test_gather_8_out_of_bounds_gives_zeros():
     np.testing.assert_array_equal(GATHER_8([1, 2, 3, 4, 5], [3, 10, -20], 0), [4, 0, 0])
     np.testing.assert_array_equal(GATHER_8([1, 2, 3], [2**32, -(2**63)], 0), [0, 0])
@@ -378,23 +338,6 @@ def test_scatter_nd_update_shapes(version):
         infer_scatter_nd(version, (4, 5), (3, 1), (3, 4))
     with pytest.raises(errors.ShapeError, match="more than the 2 axes"):
         infer_scatter_nd(version, (4, 5), (3, 3), (3,))
-
-
-@pytest.mark.parametrize("version", [3, 15])
-def test_scatter_nd_update_of_rank_0_may_be_one_element(version):
-    for updates in ((), (1,), (1, 1)):
-        assert infer_scatter_nd(version, (4, 5), (2,), updates) == (4, 5)
-    with pytest.raises(errors.ShapeError, match=r"updates\.shape"):
-        infer_scatter_nd(version, (4, 5), (2,), (2,))
-
-
-def test_scatter_nd_update_reductions():
-    for word in ("none", "sum", "sub", "prod", "min", "max"):
-        assert infer_scatter_nd(15, (4,), (3, 1), (3,), reduction=word) == (4,)
-    with pytest.raises(errors.AttributeValueError, match="unknown"):
-        infer_scatter_nd(15, (4,), (3, 1), (3,), reduction="mean")
-    with pytest.raises(errors.AttributeValueError, match="no attribute"):
-        infer_scatter_nd(3, (4,), (3, 1), (3,), reduction="none")
 
 
 @pytest.mark.parametrize(("version", "dtype"), [(3, "bool"), (3, "string"), (15, "string")])
@@ -466,31 +409,6 @@ SCATTERS = pytest.mark.parametrize(
         *(("ScatterElementsUpdate", 3), ("ScatterElementsUpdate", 12)),
     ],
 )
-
-
-@pytest.mark.parametrize(
-    ("name", "version"), [("ScatterNDUpdate", 3), ("ScatterElementsUpdate", 3)]
-)
-@pytest.mark.parametrize("value", [-1, -4])
-def test_scatter_update_3_negative_indices_are_out_of_bounds(name, version, value):
-    with pytest.raises(errors.IndexOutOfBoundsError, match=r"allowed: 0\.\.3\)"):
-        scatter_4(name, version, [value], [9])
-
-
-@pytest.mark.parametrize(
-    ("name", "version"), [("ScatterNDUpdate", 15), ("ScatterElementsUpdate", 12)]
-)
-def test_scatter_update_15_and_12_negative_indices_count_from_the_end(name, version):
-    found = scatter_4(name, version, [-1, -4], [8, 9])
-    np.testing.assert_array_equal(found, np.array([9, 2, 3, 8]), strict=True)
-
-
-@SCATTERS
-@pytest.mark.parametrize("value", [4, -5, 2**32, 2**63 - 1])
-def test_scatter_update_out_of_bounds_raises(name, version, value):
-    with pytest.raises(errors.IndexOutOfBoundsError) as caught:
-        scatter_4(name, version, [0, value], [8, 9])
-    assert (caught.value.value, caught.value.axis, caught.value.size) == (value, 0, 4)
 
 
 @SCATTERS
