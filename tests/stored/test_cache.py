@@ -191,22 +191,6 @@ def test_invalid_keys_raise(key):
         INDEXED[key]
 
 
-def test_out_of_bounds_indices_raise_the_usual_error(tmp_path):
-    c = ndgather.cached(in_zarr(tmp_path))
-    for _ in range(2):
-        with pytest.raises(IndexOutOfBoundsError, match=r"gather_nd: indices\[1, 0\] = 7 is out"):
-            ndgather.gather_nd(c, [[0, 0, 0], [7, 0, 0]])
-        out = np.full(2, -1, np.int32)
-        with pytest.raises(IndexOutOfBoundsError):
-            ndgather.gather_nd(c, [[0, 0, 0], [7, 0, 0]], out=out)
-        assert (out == -1).all()
-        ndgather.gather_nd(c, [[0, 0, 0]])
-    found = ndgather.gather_nd(c, [[1, 0, 0], [7, 0, 0]], mode="fill", fill_value=-5)
-    np.testing.assert_array_equal(found, [DATA[1, 0, 0], -5])
-    np.testing.assert_array_equal(ndgather.gather_nd(c, [[9, 0, 0]], mode="clip"), DATA[6, 0, :1])
-    np.testing.assert_array_equal(ndgather.gather_nd(c, [[9, 0, 0]], mode="wrap"), DATA[2, 0, :1])
-
-
 def test_each_chunk_is_decoded_once_and_calls_count_chunks():
     source = CutArray(DATA, Grid.regular(DATA.shape, CHUNKS))
     c = ndgather.cached(source)
