@@ -444,21 +444,6 @@ def test_attributes_of_the_first_bad_entry(index_dtype):
     assert (error.value, error.axis, error.size, error.count) == (101, 1, 9, 4)
 
 
-@pytest.mark.parametrize("value", [2**63 - 1, 2**63, 2**63 + 1, 2**64 - 1, 2**64 - 6])
-@pytest.mark.parametrize("function", ["gather_nd", "gather", "gather_elements"])
-def test_large_uint64_is_not_negative(function, value):
-    data, indices = np.arange(6), np.array([0, value], np.uint64)
-    indices = indices[:, np.newaxis] if function == "gather_nd" else indices
-    call = getattr(ndgather, function)
-    with pytest.raises(IndexOutOfBoundsError) as caught:
-        call(data, indices)
-    assert caught.value.value == value
-    np.testing.assert_array_equal(call(data, indices, mode="clip"), [0, 5], strict=True)
-    np.testing.assert_array_equal(call(data, indices, mode="wrap"), [0, value % 6], strict=True)
-    filled = call(data, indices, mode="fill", fill_value=-7)
-    np.testing.assert_array_equal(filled, [0, -7], strict=True)
-
-
 @pytest.mark.parametrize("bad", BAD, ids=str)
 def test_pickle_round_trip(bad):
     with pytest.raises(NdgatherError) as caught:

@@ -18,17 +18,6 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
-@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", ">i4", "u8"])
-@pytest.mark.parametrize("mode", ["wrap", "clip"])
-def test_extremes_of_every_index_type(function, dtype, mode):
-    limits = np.iinfo(dtype)
-    values = [limits.min, limits.min + 1, 0, 1, limits.max - 1, limits.max]
-    indices = np.array(values, dtype)
-    placed = [value % 5 if mode == "wrap" else min(max(value, 0), 4) for value in values]
-    assert_same_elements(FUNCTIONS[function](DATA, indices, mode=mode), DATA[placed])
-
-
 OTHER_ZEROS = {
     "?": False,
     "f4": 0.0,

@@ -133,22 +133,6 @@ def test_elements_of_zero_bytes(dtype):
         ndgather.gather_nd(data, [[2]])
 
 
-def test_64_bit_indices():
-    """An axis of 2**62 identical elements: no index is truncated to 32 or 53 bits."""
-    size = 2**62
-    data = np.broadcast_to(np.int8(5), (size,))
-    inside = np.array([0, size - 1, -size, -1, 2**32, 2**53 + 1])
-    assert_same_elements(ndgather.gather(data, inside), np.full(6, 5, np.int8))
-    for value in (size, -size - 1, 2**63 - 1, -(2**63)):
-        with pytest.raises(IndexOutOfBoundsError) as caught:
-            ndgather.gather(data, np.array([0, value]))
-        assert caught.value.value == value
-    values = np.array([2**63, 2**64 - 1, 2**62], np.uint64)
-    assert_same_elements(ndgather.gather(data, values, mode="clip"), np.full(3, 5, np.int8))
-    assert_same_elements(ndgather.gather(data, values, mode="wrap"), np.full(3, 5, np.int8))
-    assert_same_elements(ndgather.gather(data, values, mode="fill"), np.zeros(3, np.int8))
-
-
 @pytest.mark.parametrize(
     ("shape", "place"), [((1, 46342, 46341), (0, 46341, 0)), ((2, 65536, 65535), (1, 0, 61440))]
 )
