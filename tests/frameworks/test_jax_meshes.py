@@ -77,7 +77,7 @@ def gradient_cases():
     )
 
 
-@pytest.mark.parametrize(("name", "specs", "route"), gradient_cases(), indirect=["route"])
+@pytest.mark.parametrize(("name", "specs", "route"), [*gradient_cases()], indirect=["route"])
 def test_sharded_arguments_have_the_same_gradients(name, specs, route):
     function = CALLS[name]
     mapped = jax.shard_map(function, mesh=mesh_of(AxisType.Auto), in_specs=specs, out_specs=PARTS)
