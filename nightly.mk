@@ -37,7 +37,7 @@ test-jax:
 # NOT_IN is the report of `make test`. With it, only tests run that `make test` skipped, because they need a runtime.
 test-runtimes: $(RUNTIMES)/installed-all  ## after a change to models: the tests that need onnxruntime and OpenVINO
 	$(RUNTIMES)/bin/python $(PYTEST) -m "not slow" $(NOT_IN:%=--not-in=%) tests/models tests/cli tests/docs \
-	  tests/core/scatters/test_vjp.py tests/core/package/test_private_names.py tests/operators/test_defaults.py $(PYTEST_FLAGS)
+	  tests/core/package/test_private_names.py tests/operators/test_defaults.py $(PYTEST_FLAGS)
 
 test-xarray: $(RUNTIMES)/installed-backends  ## after a change to engine="ndgather": xarray's own backend tests
 	$(RUNTIMES)/bin/python $(PYTEST) -p no:cacheprovider -o strict=false -o addopts=--import-mode=importlib \

@@ -173,26 +173,6 @@ def test_out_of_bounds_is_an_error(name, version, value):
     assert (caught.value.value, caught.value.axis, caught.value.size) == (value, 0, 2)
 
 
-@pytest.mark.parametrize(
-    ("name", "version"), [each for each in GATHERS if each[0] != "GatherElements"]
-)
-def test_out_of_bounds_is_an_error_when_the_slice_is_empty(name, version):
-    with pytest.raises(errors.IndexOutOfBoundsError):
-        gather(name, version)(np.zeros((3, 0)), indices_for(name, [5]))
-
-
-@pytest.mark.parametrize("version", [1, 11, 13])
-def test_out_of_bounds_is_an_error_even_without_slices(version):
-    with pytest.raises(errors.IndexOutOfBoundsError):
-        gather("Gather", version)(np.zeros((0, 3)), np.array([5]), axis=1)
-
-
-@pytest.mark.parametrize(("name", "version"), GATHERS)
-def test_every_index_into_an_axis_of_size_0_is_out_of_bounds(name, version):
-    with pytest.raises(errors.IndexOutOfBoundsError, match="the axis is empty"):
-        gather(name, version)(np.zeros((0, 1)), indices_for(name, [0]))
-
-
 # off-axis sizes
 
 
@@ -202,58 +182,6 @@ def test_gather_elements_off_axis_sizes_may_not_be_larger_nor_broadcast(version)
     for indices in (np.zeros((1, 4), I64), np.zeros((5, 4), I64)):
         with pytest.raises(errors.ShapeError, match=r"more than data\.shape"):
             op(ROWS[:, :1], indices, axis=0)
-
-
-# inference
-
-
-@pytest.mark.parametrize("version", GATHER_ND)
-def test_gather_nd_inference_checks_the_depth(version):
-    for depth in (0, 3):
-        with pytest.raises(errors.ShapeError, match=r"indices\.shape\[-1\]"):
-            gather("GatherND", version).infer_shape(("A", "B"), ("Q", depth))
-
-
-@pytest.mark.parametrize("version", GATHER_ND)
-def test_gather_nd_inference_with_unknown_depth_keeps_known_sizes(version):
-    op = gather("GatherND", version)
-    assert op.infer_shape(("A", "B"), ("Q", None)) == RankAtLeast(("Q",))
-    assert op.infer_shape(("A",), ("Q", None)) == ("Q",)
-
-
-@pytest.mark.parametrize("version", BATCHED)
-def test_gather_nd_inference_merges_the_batch_sizes_of_both_inputs(version):
-    op = gather("GatherND", version)
-    assert op.infer_shape((2, "M", 3), ("N", 4, 1), batch_dims=2) == (2, 4)
-    with pytest.raises(errors.ShapeError, match="batch axes must be equal"):
-        op.infer_shape((2, "M", 3), (3, 4, 1), batch_dims=1)
-
-
-@pytest.mark.parametrize("version", BATCHED)
-@pytest.mark.parametrize("batch_dims", [-1, 2])
-def test_gather_nd_inference_checks_batch_dims(version, batch_dims):
-    with pytest.raises(errors.AttributeValueError, match=r"batch_dims = .*allowed: 0\.\.1"):
-        gather("GatherND", version).infer_shape((2, 3), (2, 3, 1), batch_dims=batch_dims)
-
-
-@pytest.mark.parametrize("version", [11, 13])
-def test_gather_elements_inference_checks_rank_axis_and_sizes(version):
-    op = gather("GatherElements", version)
-    with pytest.raises(errors.ShapeError, match="the same rank"):
-        op.infer_shape(("A", "B"), ("Q",))
-    with pytest.raises(errors.AttributeValueError, match=r"axis = 2 .*allowed: -2\.\.1"):
-        op.infer_shape(("A", "B"), ("Q", "R"), axis=2)
-    with pytest.raises(errors.ShapeError, match=r"more than data\.shape\[1\]"):
-        op.infer_shape(("A", 3), ("Q", 4), axis=0)
-
-
-@pytest.mark.parametrize("version", [1, 11, 13])
-def test_gather_inference_checks_axis_and_the_rank_of_data(version):
-    op = gather("Gather", version)
-    with pytest.raises(errors.AttributeValueError, match=r"axis = -3 .*allowed: -2\.\.1"):
-        op.infer_shape(("A", "B"), ("Q",), axis=-3)
-    with pytest.raises(errors.ShapeError, match=r"data.shape = \(\) has rank 0"):
-        op.infer_shape((), ("Q",))
 
 
 # scatters: types, attributes and shapes
@@ -327,14 +255,6 @@ def test_scatter_reductions_of_complex_are_sum_and_product_only(name, version):
     if version == 18:
         with pytest.raises(errors.DTypeError, match="'max' is not defined"):
             scatter_row_1(name, version, data, updates, reduction="max")
-
-
-@pytest.mark.parametrize("name", ["ScatterND", "ScatterElements"])
-@pytest.mark.parametrize("reduction", ["add", "mul", "max", "min"])
-def test_scatter_reductions_of_strings_are_refused(name, reduction):
-    data = np.array([["a"], ["b"]])
-    with pytest.raises(errors.DTypeError, match=f"'{reduction}' is not defined"):
-        scatter_row_1(name, 18, data, data[:1], reduction=reduction)
 
 
 @pytest.mark.parametrize("version", [11, 13, 16, 18])

@@ -84,37 +84,6 @@ def test_out_of_bounds_index_is_filled_at_every_position(dtype, layout, column, 
         assert_same_elements(actual, desired)
 
 
-@pytest.mark.parametrize("dtype", ["i8", "i4"])
-@pytest.mark.parametrize("size", [3, 4, 5, 11, 300])
-def test_indices_that_follow_the_position(dtype, size):
-    data = np.arange(7 * size).reshape(7, size)
-    indices = draw(data, size, dtype, "columns")[None, :, 0]
-    actual = ndgather.gather_elements(data, indices, axis=0)
-    assert_same_elements(actual, data[indices, np.arange(size)])
-
-
-@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"])
-@pytest.mark.parametrize("size", [127, 128, 129, 255, 256, 257, 32_769, 65_536])
-def test_limits_of_every_index_type(dtype, size):
-    """Axes just shorter and longer than the dtype can index; an error leaves `out` unchanged."""
-    limits = np.iinfo(dtype)
-    ends = [max(limits.min, -size), 0, min(limits.max, size - 1)]
-    data = np.arange(1, size + 1)
-    indices = np.resize(np.array(ends, dtype), 3000)
-    desired = np.resize(data[ends], 3000)
-    out = np.empty_like(desired)
-    assert_same_elements(ndgather.gather(data, indices), desired)
-    assert_same_elements(ndgather.gather(data, indices, out=out), desired)
-    for value in outside(size, dtype):
-        indices[2500] = value
-        with pytest.raises(IndexOutOfBoundsError) as caught:
-            ndgather.gather(data, indices, out=out)
-        assert (caught.value.position, caught.value.value) == ((2500,), value)
-        assert_same_elements(out, desired)
-        filled = ndgather.gather(data, indices, mode="fill")
-        assert_same_elements(filled, np.where(np.arange(3000) == 2500, 0, desired))
-
-
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("dtype", ["i8", "i4"])
 @pytest.mark.parametrize("order", ORDERS)
