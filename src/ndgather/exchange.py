@@ -109,7 +109,7 @@ def accept(
 # If the rule causes a refusal, the handler is tried before a `Call` is built.
 TAKEN_UP: dict[type, tuple[str, Callable[..., Any]]] = {}
 
-ROWS = "rows"  # for calls on NumPy arrays that the core cannot run in one step
+ROWS = "ndgather.arrays.rows"  # for calls on NumPy arrays that the core cannot run in one step
 _STANDARD = "__array_namespace__"  # an attribute of array API classes
 
 # Maps the names of types, modules and packages to adapters.
@@ -129,7 +129,6 @@ _ADAPTERS = {
     "numpy.ma": "ndgather.arrays.masked",
     "numpy.ma.core": "ndgather.arrays.masked",
     "numpy.ndarray": "ndgather.arrays.subclasses",
-    ROWS: "ndgather.arrays.rows",
     _STANDARD: "ndgather.arrays.standard",
     "cupy.ndarray": "ndgather.arrays.standard",  # has no __array_namespace__
 }
@@ -202,16 +201,17 @@ adapter_name: Callable[[Any], str | None] = lru_cache(maxsize=256)(_name_of_adap
 
 def adapter(*arguments: object) -> Adapter | None:
     """Return the adapter for a call with these arguments, or None if the core handles the call."""
-    types = [*map(type, arguments)]
-    for cls in types:
-        named = getattr(cls, "__ndgather_adapter__", None)
-        if named is not None:
-            return cast("Adapter", import_module(named) if isinstance(named, str) else named)
-    module = min(filter(None, map(adapter_name, types)), key=_RANKS.__getitem__, default=None)
-    if module is None:
-        return None
-    found: Any = sys.modules.get(module) or import_module(module)
-    return found  # type: ignore[no-any-return]  # a module with a function run
+    found = _adapter_of(*map(type, arguments))
+    return module_named(found) if isinstance(found, str) else found
+
+
+@lru_cache(maxsize=256)
+def _adapter_of(*types: type) -> Adapter | str | None:
+    """Return the adapter, or its module name, for arguments of these types."""
+    own = (getattr(cls, "__ndgather_adapter__", None) for cls in types)
+    modules = filter(None, map(adapter_name, types))
+    named = next((each for each in own if each is not None), None)
+    return named or min(modules, key=_RANKS.__getitem__, default=None)
 
 
 def is_of_another_library(value: object, data: object) -> bool:
@@ -231,7 +231,6 @@ def is_of_another_library(value: object, data: object) -> bool:
     return of_value in _FRAMEWORKS or own in _FRAMEWORKS
 
 
-def adapter_named(name: str) -> Adapter:
-    module = _ADAPTERS[name]
-    found: Any = sys.modules.get(module) or import_module(module)
-    return found  # type: ignore[no-any-return]
+def module_named(name: str) -> Any:
+    """Return a module without the cost of an import statement if it is already imported."""
+    return sys.modules.get(name) or import_module(name)

@@ -264,7 +264,7 @@ def is_array(value: object) -> bool:
     kind = type(value)
     if issubclass(kind, np.generic | list | tuple | str | bytes) or kind in _ELEMENTS:
         return False
-    if any(hasattr(kind, name) for name in _OF_ARRAYS) or is_table(value):
+    if kind is np.ndarray or any(hasattr(kind, name) for name in _OF_ARRAYS) or is_table(value):
         return True
     try:
         memoryview(value).release()  # type: ignore[arg-type]  # or it raises

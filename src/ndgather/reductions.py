@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 from ndgather import dtypes
 from ndgather.dtypes import Array
 
+_ONE = np.ones(1, np.int64)
+
 Name: TypeAlias = Literal["none", "add", "sub", "mul", "min", "max", "mean"]
 
 
@@ -178,8 +180,7 @@ class InPlace(Steps):
         return np.full(array.shape, count)
 
     def ones(self, updates: Array) -> Array:
-        one, strides = np.ones(1, np.int64), (0,) * updates.ndim
-        return np.ndarray(updates.shape, np.int64, one, strides=strides)
+        return np.ndarray(updates.shape, np.int64, _ONE, strides=(0,) * updates.ndim)
 
     def wide(self, dtype: np.dtype[Any]) -> tuple[str, Any]:
         kind = dtypes.number_kind(dtype)

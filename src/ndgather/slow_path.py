@@ -64,7 +64,7 @@ def run(call: Call) -> Array:
         or dtype.itemsize == 0
         or (call.scatters and not _is_one_step(plain))
     ):
-        result: Array = exchange.adapter_named(exchange.ROWS).run(plain)
+        result: Array = exchange.module_named(exchange.ROWS).run(plain)
     else:
         result = run_plain(plain)
     if plain.out is not given.out:
@@ -180,7 +180,8 @@ def plain_scatter(call: Call) -> Call:
     updates = arguments.plain_updates(call, data.dtype)
     call = replace(call, data=data, indices=indices, updates=updates)
     call = arguments.checked(call, data.dtype, any_start=True)
-    return replace(call, arithmetic=core_arithmetic(data.dtype, call.reduction))
+    arithmetic = core_arithmetic(data.dtype, call.reduction)
+    return call if arithmetic is None else replace(call, arithmetic=arithmetic)
 
 
 @lru_cache(maxsize=64)

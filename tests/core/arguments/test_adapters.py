@@ -54,6 +54,12 @@ def adapter_of_somebody(monkeypatch):
     monkeypatch.setitem(sys.modules, module.__name__, module)
 
 
+@pytest.mark.parametrize("module", ["rows", "standard", "masked", "lowering"])
+def test_a_users_module_may_be_named_like_one_of_ours(module):
+    kind = type("Grid", (), {"__module__": module, "__array__": lambda *_, **__: DATA})
+    np.testing.assert_array_equal(ndgather.gather_nd(kind(), ROWS), DATA[[1, 0]])
+
+
 @pytest.mark.usefixtures("adapter_of_somebody")
 @pytest.mark.parametrize("kind", [Adapted, Named])
 def test_class_names_its_adapter(kind):
