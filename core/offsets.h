@@ -229,7 +229,9 @@ Offsets<Out> pick_count(int columns) noexcept {
   }
   if constexpr (std::is_signed_v<Index> && sizeof(Index) >= 4) {
     if (columns == 2) return offsets<Policy, Index, 2, layout, At, Out, kAffine>;
-    if (columns == 3) return offsets<Policy, Index, 3, layout, At, Out, kAffine>;
+    // GCC does not vectorize loads of six halves of three 64-bit indices.
+    using Whole = std::conditional_t<layout == Layout::tuples && sizeof(Index) == 8, std::uint64_t, At>;
+    if (columns == 3) return offsets<Policy, Index, 3, layout, Whole, Out, kAffine>;
     if (columns == 4) return offsets<Policy, Index, 4, layout, At, Out, kAffine>;
   }
   return nullptr;

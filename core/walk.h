@@ -207,11 +207,11 @@ bool each_block(bool ahead, Fill fill, Prefetch prefetch_block, Use use) noexcep
 // 16 slices of 1 KB. Prefetched blocks are short, so that one block is moved while the next one arrives.
 inline Size block_size(const Plan& plan, const Schedule& schedule, bool affine = false) noexcept {
   constexpr Size kLines = 8;
-  const bool fewer = schedule.prefetch_rows && schedule.prefetch_indices && plan.width < kLine;
-  const Size together = fewer ? kLines * kLine : schedule.prefetch_indices ? kLimits.index_block : PTRDIFF_MAX;
-  const Size most = schedule.prefetch ? kLimits.slices_ahead
-                                      : std::min(affine ? kLimits.affine_block : kLimits.block,
-                                                 std::max<Size>(together / index_bytes(plan.index_type), 1));
+  Size most = schedule.prefetch ? kLimits.slices_ahead : affine ? kLimits.affine_block : kLimits.block;
+  if (schedule.prefetch_indices && !schedule.prefetch) {
+    const Size together = schedule.prefetch_rows && plan.width < kLine ? kLines * kLine : kLimits.index_block;
+    most = std::min(most, std::max<Size>(together / index_bytes(plan.index_type), 1));
+  }
   const Size bytes = plan.slice_bytes();
   return bytes <= kTuning.block_bytes / kLimits.block ? most : std::clamp<Size>(kTuning.block_bytes / bytes, 1, most);
 }

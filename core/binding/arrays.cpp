@@ -27,9 +27,8 @@ PyDataMem_Handler handler = {"ndgather", 1, {nullptr, handler_malloc, handler_ca
 }  // namespace
 
 // `unit` is the number of bytes that a stride of 1 stands for.
-inline void View::copy(const Array& of, Size element, std::size_t unit) {
-  array_.bytes = of.bytes;
-  array_.rank = of.rank;
+inline void View::copy(Array of, Size element, std::size_t unit) {
+  array_ = {of.bytes, of.rank, shape_, strides_};
   element_ = element;
   is_empty_ = false;
   // Replace the strides of axes of size 0 or 1 with 0, because they are arbitrary and may be so large that products overflow.
@@ -42,10 +41,8 @@ inline void View::copy(const Array& of, Size element, std::size_t unit) {
 }
 
 void View::take(PyArrayObject* of) {
-  numpy_ = of;
-  copy({static_cast<char*>(PyArray_DATA(of)), PyArray_NDIM(of), reinterpret_cast<const Size*>(PyArray_DIMS(of)),
-        reinterpret_cast<const Size*>(PyArray_STRIDES(of))},
-       PyArray_ITEMSIZE(of), 1);
+  borrow(of);
+  copy(array_, PyArray_ITEMSIZE(of), 1);
 }
 
 bool View::take(const dlpack::Tensor& of) {

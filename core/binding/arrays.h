@@ -41,6 +41,11 @@ class View {
   View(const View&) = delete;
   View& operator=(const View&) = delete;
 
+  // Views a new array without copying its shape, which nobody else can change.
+  void borrow(PyArrayObject* of) {
+    numpy_ = of;
+    array_ = {static_cast<char*>(PyArray_DATA(of)), PyArray_NDIM(of), PyArray_DIMS(of), PyArray_STRIDES(of)};
+  }
   void take(PyArrayObject* of);
   // Returns false if the CPU cannot read the tensor's memory, or if elements are not whole bytes.
   bool take(const dlpack::Tensor& of);
@@ -62,7 +67,7 @@ class View {
   Refusal refuse_as_out(const Shape& shape, bool is_writeable) const;
 
  private:
-  void copy(const Array& of, Size element, std::size_t unit);
+  void copy(Array of, Size element, std::size_t unit);
   bool may_overlap_itself() const;
 
   Size shape_[kMaxRank], strides_[kMaxRank];

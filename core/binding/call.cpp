@@ -82,8 +82,7 @@ Call::~Call() {
 
 [[gnu::flatten]] PyObject* Call::run() {
 #ifndef Py_GIL_DISABLED
-  references_ = !scatters(kind_) && given_[kOut] == Py_None && PyArray_CheckExact(given_[kData]) &&
-                PyArray_TYPE(array(given_[kData])) == NPY_OBJECT;
+  references_ = true;  // unless read_arguments() finds a reason against it
 #endif
   if (const auto refusal = read_arguments()) return refused(refusal);
   if (const auto refusal = read_shapes()) return refused(refusal);
@@ -158,11 +157,10 @@ Refusal Call::read_arguments() {
   }
   if (auto refusal = read_index_type(indices_, plan_.index_type)) return refusal;
   plan_.element = plan_.width = data_.element();
-  // Other elements that contain references, and elements of zero bytes, are moved by NumPy.
-  references_ = references_ && plan_.mode != Mode::fill;
-  if (data_.numpy() != nullptr && ((PyDataType_REFCHK(PyArray_DESCR(data_.numpy())) && !references_) || plan_.element == 0)) {
-    return {Rule::fallback};
-  }
+  const bool special = data_.numpy() != nullptr && (plan_.element == 0 || PyDataType_REFCHK(PyArray_DESCR(data_.numpy())));
+  references_ = references_ && special && PyArray_TYPE(data_.numpy()) == NPY_OBJECT && !scatters(kind_) &&
+                given_[kOut] == Py_None && plan_.mode != Mode::fill;
+  if (special && !references_) return {Rule::fallback};  // NumPy moves other references, and elements of zero bytes
   if (scatters(kind_)) {
     const int position = position_among(given_[kReduction], reduction_names);
     if (position < 0) return {Rule::fallback};  // mean, or unknown
@@ -211,7 +209,7 @@ Refusal Call::provide_out() {
     PyArrayObject* made = nullptr;
     if (auto refusal = make_array(data_.numpy(), shape, made)) return refusal;
     result_ = object(made);
-    out_.take(made);
+    out_.borrow(made);
     return {};
   }
   Size bytes;

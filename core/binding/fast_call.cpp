@@ -22,8 +22,8 @@ FastCall fast_calls[std::size(kKindNames)];
 bool bind(const FastCall& to, PyObject* const* args, Py_ssize_t count, PyObject* names, PyObject** given) {
   if (count > to.positional) return false;
   std::copy_n(to.defaults, kArgumentCount, given);
-  for (Py_ssize_t a = 0; a < to.required; ++a) given[to.positions[a]] = nullptr;
   for (Py_ssize_t a = 0; a < count; ++a) given[to.positions[a]] = args[a];
+  for (Py_ssize_t a = count; a < to.required; ++a) given[to.positions[a]] = nullptr;
   const Py_ssize_t named = names != nullptr ? PyTuple_Size(names) : 0;
   for (Py_ssize_t n = 0; n < named; ++n) {
     PyObject* name = PyTuple_GetItem(names, n);
