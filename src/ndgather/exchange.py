@@ -109,7 +109,6 @@ def accept(
 # If the rule causes a refusal, the handler is tried before a `Call` is built.
 TAKEN_UP: dict[type, tuple[str, Callable[..., Any]]] = {}
 
-ROWS = "ndgather.arrays.rows"  # for calls on NumPy arrays that the core cannot run in one step
 _STANDARD = "__array_namespace__"  # an attribute of array API classes
 
 # Maps the names of types, modules and packages to adapters.
@@ -129,9 +128,12 @@ _ADAPTERS = {
     "numpy.ma": "ndgather.arrays.masked",
     "numpy.ma.core": "ndgather.arrays.masked",
     "numpy.ndarray": "ndgather.arrays.subclasses",
+    "several steps": "ndgather.arrays.rows",  # no type has this name
     _STANDARD: "ndgather.arrays.standard",
     "cupy.ndarray": "ndgather.arrays.standard",  # has no __array_namespace__
 }
+
+ROWS = _ADAPTERS["several steps"]  # for NumPy arrays that the core cannot handle in one step
 
 # Arrays of frameworks are converted to NumPy arrays if data belongs to another library.
 _FRAMEWORKS = {_ADAPTERS[name] for name in ("jax", "tensorflow", "torch", _STANDARD)}
