@@ -2,7 +2,6 @@
 #include "run.h"
 
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -23,36 +22,6 @@ bool share_all(int threads, Size tasks, Stop* stop, Work work) noexcept {
   });
   return good;
 }
-
-// Measures whether prefetching rows makes this call faster, which depends on its indices. The first six tasks run alternately
-// with and without prefetching, and the shortest times decide.
-class Trial {
- public:
-  explicit Trial(const Schedule& schedule) noexcept
-      : with_(schedule), without_(schedule), turn_(schedule.tries ? 0 : kTurns) {
-    without_.prefetch_rows = false;
-  }
-
-  // Returns work(schedule).
-  template <class Work>
-  bool run(Work work) noexcept {
-    using Clock = std::chrono::steady_clock;
-    if (!with_.tries) return work(with_);
-    const int turn = turn_.load(std::memory_order_relaxed) < kTurns ? turn_.fetch_add(1, std::memory_order_relaxed) : kTurns;
-    if (turn >= kTurns) return work(least_[1] < least_[0] * 15 / 16 ? with_ : without_);  // if in doubt, do not prefetch
-    const auto started = Clock::now();
-    const bool good = work(turn % 2 != 0 ? with_ : without_);
-    const auto taken = static_cast<double>((Clock::now() - started).count());
-    if (taken < least_[turn % 2]) least_[turn % 2] = taken;
-    return good;
-  }
-
- private:
-  static constexpr int kTurns = 6;
-  Schedule with_, without_;
-  std::atomic<int> turn_;
-  std::atomic<double> least_[2]{1e18, 1e18};
-};
 
 bool run_bands(const Plan& plan, const Schedule& schedule, Store store, char* buffers) noexcept {
   return share_all(schedule.threads, schedule.tasks, plan.stop, [&](int worker, Size number) {
@@ -221,11 +190,10 @@ bool run_gather(Plan& plan, Stop* stop) noexcept {
   if (plan.width <= 16) join_runs(plan, kTuning.short_run);
   const Size ranges = divide_up(plan.positions, schedule.task_positions);
   const Size parts = schedule.tasks / ranges;
-  Trial trial(schedule);
   return share_all(schedule.threads, schedule.tasks, plan.stop, [&](int, Size task) {
     const Size begin = task / parts * schedule.task_positions;
     const Size end = std::min(begin + schedule.task_positions, plan.positions);
-    if (parts == 1) return trial.run([&](const Schedule& way) { return loops().gather(plan, way, begin, end); });
+    if (parts == 1) return loops().gather(plan, schedule, begin, end);
     Plan part = plan;
     keep_part(part, schedule, task % parts);
     return loops().gather(part, schedule, begin, end);

@@ -80,7 +80,6 @@ struct Schedule {
   bool prefetch = false;          // prefetch slices, because they are likely to miss the cache
   bool prefetch_rows = false;     // prefetch the next row of data while elements of a row are looked up in any order
   bool prefetch_indices = false;  // prefetch indices, because they exceed a quarter of the last-level cache
-  bool tries = false;             // let the first tasks find out whether prefetching rows is faster
   bool nontemporal = false;       // write past the caches
   Split split = Split::positions;
   Size tasks = 1;
