@@ -10,6 +10,15 @@
 namespace ndgather {
 namespace {
 
+// Calls visit(from, to) for every position in `rank` dims.
+template <class Visit>
+void each_step(const Dim* dim, int rank, const char* from, char* to, const Visit& visit) noexcept {
+  if (rank == 0) return visit(from, to);
+  for (Size i = 0; i < dim->size; ++i) {
+    each_step(dim + 1, rank - 1, from + i * dim->indexed, to + i * dim->dense, visit);
+  }
+}
+
 // Copies ranges between two arrays whose axes are in the same order.
 class RangeCopy {
  public:
@@ -17,27 +26,20 @@ class RangeCopy {
   bool plan(const Array& from, const Array& to, int axis, Size element);
   // Returns false if a range is out of bounds. The numbers must not be changed by another thread after they are checked.
   bool set_ranges(const Size* starts, const Size* lengths, const Size* places, Size count);
-  double bytes() const { return static_cast<double>(total_) * static_cast<double>(slice_bytes_); }
+  double bytes() const { return static_cast<double>(total_) * static_cast<double>(step_bytes()); }
   void run(Stop* stop) const noexcept;
 
  private:
-  struct Step {
-    Size size, from, to;
-  };
   struct Task {
     Size range, offset;  // where the task begins; it ends where the next one begins
   };
 
-  void copy_rows(const char* from, char* to, Size length) const noexcept;
-  static void copy_box(const char* from, char* to, const Step* step, int rank, Size bytes) noexcept;
   void copy_task(const Task& first, const Task& last) const noexcept;
+  Size step_bytes() const { return plan_.positions * plan_.slice_bytes(); }
 
-  Array from_{}, to_{};
-  Step axis_{}, outer_[kMaxRank], inner_[kMaxRank];
-  Size to_size_ = 0;  // size of the axis in the array that is written; axis_.size is its size in the other array
-  int outer_rank_ = 0, inner_rank_ = 0;
-  Size row_ = 0;          // contiguous bytes in both arrays at each step of the axis
-  Size slice_bytes_ = 0;  // all bytes of one step of the axis
+  Plan plan_;  // copies one step of the axis: the axes before it are loop dims, and the axes after it are slice dims
+  Dim axis_;
+  Size to_size_;  // size of the axis in the array that is written; axis_.size is its size in the other array
   const Size *starts_ = nullptr, *lengths_ = nullptr, *places_ = nullptr;
   Size total_ = 0;  // steps of the axis to copy
   Size count_ = 0;
@@ -45,27 +47,22 @@ class RangeCopy {
 
 bool RangeCopy::plan(const Array& from, const Array& to, int axis, Size element) {
   if (from.rank != to.rank || axis < 0 || axis >= from.rank) return false;
-  from_ = from;
-  to_ = to;
-  row_ = slice_bytes_ = element;
-  for (int d = from.rank - 1; d >= 0; --d) {
-    const Step step{from.shape[d], from.strides[d], to.strides[d]};
+  plan_.indexed = from.bytes;
+  plan_.dense = to.bytes;
+  plan_.element = plan_.width = element;
+  plan_.positions = 1;
+  for (int d = 0; d < from.rank; ++d) {
+    const Dim dim{from.shape[d], 0, from.strides[d], to.strides[d]};
     if (d == axis) {
-      axis_ = step;
+      axis_ = dim;
       to_size_ = to.shape[d];
       continue;
     }
-    if (step.size != to.shape[d]) return false;
-    slice_bytes_ *= step.size;
-    if (step.size == 1) continue;
-    if (d < axis) {
-      outer_[outer_rank_++] = step;
-    } else if (inner_rank_ == 0 && step.from == row_ && step.to == row_) {
-      row_ *= step.size;
-    } else {
-      inner_[inner_rank_++] = step;
-    }
+    if (dim.size != to.shape[d]) return false;
+    (d < axis ? plan_.loop[plan_.loop_rank++] : plan_.slice[plan_.slice_rank++]) = dim;
+    plan_.positions *= d < axis ? dim.size : 1;
   }
+  simplify(plan_);
   return true;
 }
 
@@ -84,54 +81,35 @@ bool RangeCopy::set_ranges(const Size* starts, const Size* lengths, const Size* 
   return true;
 }
 
-// Copies a box. Its outermost dim is the last step.
-void RangeCopy::copy_box(const char* from, char* to, const Step* step, int rank, Size bytes) noexcept {
-  if (rank == 0) {
-    std::memcpy(to, from, static_cast<std::size_t>(bytes));
-    return;
-  }
-  const Step& first = step[rank - 1];
-  for (Size i = 0; i < first.size; ++i) copy_box(from + i * first.from, to + i * first.to, step, rank - 1, bytes);
-}
-
-void RangeCopy::copy_rows(const char* from, char* to, Size length) const noexcept {
-  if (inner_rank_ == 0 && axis_.from == row_ && axis_.to == row_) {
-    std::memcpy(to, from, static_cast<std::size_t>(length * row_));
-    return;
-  }
-  for (Size i = 0; i < length; ++i) copy_box(from + i * axis_.from, to + i * axis_.to, inner_, inner_rank_, row_);
-}
-
 void RangeCopy::copy_task(const Task& first, const Task& last) const noexcept {
-  Size position[kMaxRank] = {};
-  const char* from = from_.bytes;
-  char* to = to_.bytes;
-  for (;;) {
+  const Size width = plan_.width;
+  const bool is_joined = plan_.slice_rank == 0 && axis_.indexed == width && axis_.dense == width;
+  each_step(plan_.loop, plan_.loop_rank, plan_.indexed, plan_.dense, [&](const char* from, char* to) {
     for (Size r = first.range; r < count_ && r <= last.range; ++r) {
       if (r + kLimits.ranges_ahead < count_ && lengths_[r + kLimits.ranges_ahead] > 0) {
-        const char* const next = from + starts_[r + kLimits.ranges_ahead] * axis_.from;
-        const Size wanted = std::min(2 * kTuning.prefetch_bytes, lengths_[r + kLimits.ranges_ahead] * row_);
+        const char* const next = from + starts_[r + kLimits.ranges_ahead] * axis_.indexed;
+        const Size wanted = std::min(2 * kTuning.prefetch_bytes, lengths_[r + kLimits.ranges_ahead] * width);
         for (Size b = 0; b < wanted; b += kLine) prefetch(next + b);
       }
       const Size begin = r == first.range ? first.offset : 0;
       const Size end = r == last.range ? last.offset : lengths_[r];
-      if (begin < end) copy_rows(from + (starts_[r] + begin) * axis_.from, to + (places_[r] + begin) * axis_.to, end - begin);
+      if (begin >= end) continue;
+      const char* const first_step = from + (starts_[r] + begin) * axis_.indexed;
+      char* const place = to + (places_[r] + begin) * axis_.dense;
+      if (is_joined) {
+        std::memcpy(place, first_step, static_cast<std::size_t>((end - begin) * width));
+        continue;
+      }
+      for (Size i = 0; i < end - begin; ++i) {
+        each_step(plan_.slice, plan_.slice_rank, first_step + i * axis_.indexed, place + i * axis_.dense,
+                  [=](const char* in, char* out) { std::memcpy(out, in, static_cast<std::size_t>(width)); });
+      }
     }
-    int d = 0;
-    for (; d < outer_rank_; ++d) {
-      from += outer_[d].from;
-      to += outer_[d].to;
-      if (++position[d] < outer_[d].size) break;
-      from -= outer_[d].size * outer_[d].from;
-      to -= outer_[d].size * outer_[d].to;
-      position[d] = 0;
-    }
-    if (d == outer_rank_) return;
-  }
+  });
 }
 
 void RangeCopy::run(Stop* stop) const noexcept {
-  const Size all = total_ * slice_bytes_;
+  const Size all = total_ * step_bytes();
   if (all == 0) return;
   const Size wanted = std::min({all / kLimits.range_task_bytes, usable_threads() * kTuning.tasks_each, kLimits.range_tasks});
   const Size parts = std::max<Size>(1, wanted);
