@@ -1,10 +1,12 @@
-// group.cpp - finding the chunks of coordinates, sorting points by chunk, and moving points; see group.h.
+// group.cpp - finding the chunks of coordinates, sorting points by chunk, moving points and looking them up; see group.h.
 #include "group.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <new>
+#include <thread>
 #include <utility>
 
 namespace ndgather {
@@ -22,7 +24,7 @@ void add_axis(const GridAxis& axis, const Size* at, Size n, std::uint64_t* __res
     const std::uint64_t coordinate = static_cast<std::uint64_t>(at[i]) >> axis.shift & mask;
     const std::uint64_t chunk = chunk_of(coordinate);
     keys[i] = keys[i] * chunks + chunk;
-    places[i] |= (coordinate - begin_of(chunk)) << axis.local_shift;
+    places[i] += (coordinate - begin_of(chunk)) * axis.local_stride;
   }
 }
 
@@ -79,6 +81,18 @@ void sort_digit(SortedPoints& of, std::uint64_t least, int shift, const std::uin
   std::swap(of.keys, of.other_keys);
 }
 
+// Copies n elements. Those whose source is null are filled.
+template <Size Width>
+void copy_elements(const Plan& plan, Size begin, const char* const* from, Size n) {
+  const Size width = Width > 0 ? Width : plan.element;
+  char* const to = plan.dense + begin * width;
+  for (Size i = 0; i < n; ++i) {
+    const char* const source = from[i] != nullptr ? from[i] : plan.fill;
+    const auto bytes = static_cast<std::size_t>(width);
+    source != nullptr ? std::memcpy(to + i * width, source, bytes) : std::memset(to + i * width, 0, bytes);
+  }
+}
+
 }  // namespace
 
 bool PointGrid::complete() {
@@ -92,7 +106,7 @@ bool PointGrid::complete() {
     each.bits = bits_for(each.size);
     each.local_bits = bits_for(longest);
     each.shift = std::exchange(bits, bits + each.bits);
-    each.local_shift = std::exchange(local_bits, local_bits + each.local_bits);
+    each.local_stride = std::uint64_t{1} << std::exchange(local_bits, local_bits + each.local_bits);
     // An axis may have more chunks than coordinates if chunks are empty, so the number of chunks may overflow as well.
     const auto more = static_cast<std::uint64_t>(each.chunks);
     if (bits > 63 || (more != 0 && chunks > PTRDIFF_MAX / more)) return false;
@@ -179,6 +193,79 @@ bool PointMove::run(const char* places, const std::uint32_t* positions, Size n, 
     store(plan, to_dense ? in_dense : in_chunk, {0, 0, to_dense ? in_chunk : in_dense}, part);
   }
   return true;
+}
+
+std::uint64_t next_use() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+bool ChunkTable::set_up(int axes, const Size* shape, const Size* steps, Size bytes) noexcept {
+  grid.rank = axes;
+  for (int d = 0; d < axes; ++d) {
+    const Size step = std::clamp<Size>(shape[d], 1, steps[d]);
+    grid.axis[d] = {shape[d], divide_up(shape[d], step), step, nullptr, 0, 0, 0, 0};
+  }
+  if (!grid.complete() || grid.chunks > std::uint64_t{kLimits.chunks}) return false;
+  element = bytes;
+  count = static_cast<Size>(grid.chunks);
+  Size stride = element;
+  for (int d = axes - 1; d >= 0; --d) {
+    grid.axis[d].local_stride = static_cast<std::uint64_t>(stride);
+    if (stride > PTRDIFF_MAX / 2 / grid.axis[d].step) return false;
+    stride *= grid.axis[d].step;
+  }
+  entries.reset(new (std::nothrow) Entry[static_cast<std::size_t>(count)]);
+  return entries != nullptr;
+}
+
+void ChunkTable::set(Size first, Size last, const char* bytes) noexcept {
+  changing.store(true);
+  while (users.load() != 0) std::this_thread::yield();
+  for (Size c = first; c < last; ++c) entries.get()[c].bytes.store(bytes, std::memory_order_release);
+  changing.store(false);
+}
+
+bool ChunkTable::look_up(const Plan& plan, Size* listed, Size most, Found& found) noexcept {
+  for (;; users.fetch_sub(1)) {
+    while (changing.load()) std::this_thread::yield();
+    users.fetch_add(1);
+    if (!changing.load()) break;
+  }
+  const std::uint64_t now = next_use();
+  bool inside = true;
+  for (Size done = 0; done < plan.positions && inside; done += kLimits.point_tile) {
+    const Size n = std::min(plan.positions - done, kLimits.point_tile);
+    Size at[kLimits.point_tile];
+    std::uint64_t number[kLimits.point_tile] = {}, offset[kLimits.point_tile] = {};
+    const char* from[kLimits.point_tile];
+    inside = loops().record_offsets(plan, done, done + n, {at});
+    for (int d = 0; d < grid.rank; ++d) split_axis(grid.axis[d], at, n, number, offset);
+    for (Size i = 0; i < n && inside; ++i) {
+      from[i] = nullptr;
+      if (at[i] == kOutside) continue;
+      Entry& entry = entries.get()[number[i]];
+      const char* const bytes = entry.bytes.load(std::memory_order_acquire);
+      if (entry.last_use.load(std::memory_order_relaxed) < now) {
+        entry.last_use.store(now, std::memory_order_relaxed);
+        found.hits += bytes != nullptr;
+        if (bytes == nullptr && found.listed < most) listed[found.listed++] = static_cast<Size>(number[i]);
+      }
+      found.missing += bytes == nullptr;
+      from[i] = bytes == nullptr ? nullptr : bytes + offset[i];
+      prefetch(from[i]);
+    }
+    if (!inside || found.missing > 0) continue;
+    switch (element) {
+      case 1: copy_elements<1>(plan, done, from, n); break;
+      case 2: copy_elements<2>(plan, done, from, n); break;
+      case 4: copy_elements<4>(plan, done, from, n); break;
+      case 8: copy_elements<8>(plan, done, from, n); break;
+      default: copy_elements<0>(plan, done, from, n);
+    }
+  }
+  users.fetch_sub(1);
+  return inside;
 }
 
 }  // namespace ndgather

@@ -1,4 +1,4 @@
-// group.h - grouping points by chunk, for arrays that are stored in chunks.
+// group.h - grouping points by chunk, for arrays that are stored in chunks, and looking them up in decoded chunks in memory.
 //
 // The loops that check indices multiply them by strides. If the stride of every axis is a power of two and exceeds the span
 // of all later axes, the offset of a point contains its coordinates as bit fields:
@@ -12,6 +12,9 @@
 // with the number of points, but not with the size of the array.
 #pragma once
 
+#include <atomic>
+#include <memory>
+
 #include "loops.h"
 #include "pool.h"
 
@@ -22,8 +25,9 @@ struct GridAxis {
   Size size, chunks;
   Size step;         // length of every chunk except the last; 0: chunk c extends from cuts[c] to cuts[c + 1]
   const Size* cuts;  // ascending, from 0 to the size
-  int bits, shift;              // bit field in an offset, for the coordinate
-  int local_bits, local_shift;  // bit field in a place, for the coordinate within the chunk
+  int bits, shift;             // bit field in an offset, for the coordinate
+  int local_bits;              // width of the bit field in a place, for the coordinate within the chunk
+  std::uint64_t local_stride;  // distance between places whose coordinate differs by 1
 };
 
 // The axes that points address. Chunks are numbered in C order; the number after the last one stands for out-of-bounds
@@ -71,5 +75,41 @@ struct PointMove {
   // Moves n points; positions are relative to `base`. Returns false, perhaps after moving some, if a point is out of bounds.
   bool run(const char* places, const std::uint32_t* positions, Size n, Size base) const noexcept;
 };
+
+// The chunks of a stored array that are in memory. All have the strides of a whole chunk, even those that are cut off by the
+// end of the array. The place of a point is therefore its offset in bytes, which depends only on its coordinates: with chunks
+// of (4, 4) and 8 bytes an element, row 9 and column 6 are at ((9 - 8) * 4 + (6 - 4)) * 8 of chunk 5. Before a thread removes
+// a chunk, it waits for the lookups of all other threads.
+struct ChunkTable {
+  struct Entry {
+    std::atomic<const char*> bytes{nullptr};  // null if the chunk is missing
+    std::atomic<std::uint64_t> last_use{0};
+  };
+  // What a lookup counts: points in missing chunks, chunks found, and missing chunks listed.
+  struct Found {
+    Size missing = 0, hits = 0, listed = 0;
+  };
+
+  Size element = 0, count = 1;  // bytes per element, and number of chunks
+  PointGrid grid;
+  std::unique_ptr<Entry[]> entries;
+  std::atomic<std::uint64_t> hits{0};  // chunks that were found, counted once per call
+  std::atomic<Size> users{0};  // threads that are looking up points
+  std::atomic<bool> changing{false};
+
+  // Returns false if there are too many chunks or elements, or not enough memory.
+  bool set_up(int axes, const Size* shape, const Size* steps, Size bytes) noexcept;
+
+  // Waits until no other thread is looking up points. Then sets the chunks from `first` up to `last`, or removes them if
+  // `bytes` is null. Only one thread at a time may call this.
+  void set(Size first, Size last, const char* bytes) noexcept;
+
+  // Copies the elements at all positions of a plan, whose offsets contain all coordinates, to plan.dense. Lists up to `most`
+  // missing chunks. Returns false if the mode does not handle an out-of-bounds index.
+  bool look_up(const Plan& plan, Size* listed, Size most, Found& found) noexcept;
+};
+
+// Returns a larger number on each call.
+std::uint64_t next_use() noexcept;
 
 }  // namespace ndgather

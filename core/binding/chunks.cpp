@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "../chunk_table.h"
+#include "../group.h"
 #include "call.h"
 #include "gil.h"
 
@@ -16,13 +16,14 @@ ChunkTable* table_of(PyObject* capsule) { return static_cast<ChunkTable*>(PyCaps
 
 // Whether an array has the shape of chunk `number` and the strides of a whole chunk.
 bool is_chunk(const ChunkTable& table, Size number, PyArrayObject* values) {
-  bool fits = PyArray_CheckExact(object(values)) && PyArray_NDIM(values) == table.rank &&
-              PyArray_ITEMSIZE(values) == table.element;
-  for (int d = 0; fits && d < table.rank; ++d) {
-    const ChunkTable::Axis& axis = table.axis[d];
-    const Size chunk = number / axis.number_stride % divide_up(axis.size, axis.step);
+  const int rank = table.grid.rank;
+  bool fits = PyArray_CheckExact(object(values)) && PyArray_NDIM(values) == rank && PyArray_ITEMSIZE(values) == table.element;
+  for (int d = rank - 1; fits && d >= 0; --d) {
+    const GridAxis& axis = table.grid.axis[d];
+    const Size chunk = number % axis.chunks;
+    number /= axis.chunks;
     fits = PyArray_DIM(values, d) == std::min(axis.step, axis.size - chunk * axis.step) &&
-           (PyArray_DIM(values, d) <= 1 || PyArray_STRIDE(values, d) == axis.stride);
+           (PyArray_DIM(values, d) <= 1 || PyArray_STRIDE(values, d) == static_cast<Size>(axis.local_stride));
   }
   return fits;
 }
@@ -42,11 +43,11 @@ Refusal TableCall::plan_elements(const ChunkTable& table) {
   const Array &data = data_.array(), &indices = indices_.array();
   Size depth = kind_ == Kind::gather_elements ? data.rank : options_.batch_dims + 1;
   if (kind_ == Kind::gather_nd) depth = options_.batch_dims + indices.shape[indices.rank - 1];
-  bool fits = depth == data.rank && table.rank == data.rank && table.element == plan_.element;
+  bool fits = depth == data.rank && table.grid.rank == data.rank && table.element == plan_.element;
   Size strides[kMaxRank];
   for (int d = 0; fits && d < data.rank; ++d) {
-    fits = data.shape[d] == table.axis[d].size;
-    strides[d] = data.shape[d] > 1 ? Size{1} << table.axis[d].shift : 0;
+    fits = data.shape[d] == table.grid.axis[d].size;
+    strides[d] = data.shape[d] > 1 ? Size{1} << table.grid.axis[d].shift : 0;
   }
   if (!fits || library_ != nullptr) return {Rule::fallback};  // nothing keeps the memory of other libraries alive
   if (auto refusal = provide_out()) return refusal;
