@@ -66,15 +66,19 @@ int position_among(PyObject* object, const Names& names) {
   return -1;
 }
 
-Refusal read_integer(PyObject* object, Argument which, Size& value) {
-  // With no exception type given, an integer beyond 64 bits becomes the nearest 64-bit integer, which is also out of range.
-  value = PyNumber_AsSsize_t(object, nullptr);
-  if (value != -1 || !PyErr_Occurred()) return {};
-  if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError)) {
+Refusal forget_error(Refusal otherwise) {
+  if (PyErr_Occurred() != nullptr &&
+      (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError))) {
     return {Rule::raised};
   }
   PyErr_Clear();
-  return {Rule::option_type, which};
+  return otherwise;
+}
+
+Refusal read_integer(PyObject* object, Argument which, Size& value) {
+  // With no exception type given, an integer beyond 64 bits becomes the nearest 64-bit integer, which is also out of range.
+  value = PyNumber_AsSsize_t(object, nullptr);
+  return value != -1 || !PyErr_Occurred() ? Refusal{} : forget_error({Rule::option_type, which});
 }
 
 Refusal read_mode(PyObject* object, Kind kind, Mode& mode) {

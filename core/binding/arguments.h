@@ -68,6 +68,10 @@ inline PyObject* do_not_fit(const char* what = "arguments") { return PyErr_Forma
 // Returns the position of a string among names, or -1.
 int position_among(PyObject* object, const Names& names);
 
+// Clears the exception of a function of another library or of an argument, if any, and returns `otherwise`, unless the
+// exception is a MemoryError or must end the call.
+Refusal forget_error(Refusal otherwise = {Rule::fallback});
+
 // Reads an integer option. Other objects are refused by Rule::option_type with the number of the argument.
 Refusal read_integer(PyObject* object, Argument which, Size& value);
 

@@ -40,22 +40,11 @@ bool make_refusal_type() {
 
 PyObject* refused(const Refusal& refusal, PyObject* facts, const Array& data, const Array& indices, const Shape& slices,
                   const Array& updates) {
-  PyObject* made = facts == nullptr ? nullptr : PyStructSequence_New(refusal_type);
-  PyObject* const fields[] = {Py_NewRef(rule_names.each[static_cast<int>(refusal.rule)]),
-                              facts,
-                              shape_tuple(data.shape, data.rank),
-                              shape_tuple(indices.shape, indices.rank),
-                              shape_tuple(slices.size, std::min(slices.rank, kMaxRank)),
-                              shape_tuple(updates.shape, updates.rank)};
-  for (int n = 0; n < 6; ++n) {
-    if (fields[n] == nullptr) Py_CLEAR(made);
-    if (made == nullptr) {
-      Py_XDECREF(fields[n]);
-    } else {
-      PyStructSequence_SetItem(made, n, fields[n]);
-    }
-  }
-  return made;
+  PyObject* const fields = Py_BuildValue("(ONNNNN)", rule_names.each[static_cast<int>(refusal.rule)], facts,
+                                         shape_tuple(data.shape, data.rank), shape_tuple(indices.shape, indices.rank),
+                                         shape_tuple(slices.size, std::min(slices.rank, kMaxRank)),
+                                         shape_tuple(updates.shape, updates.rank));
+  return fields == nullptr ? nullptr : PyObject_CallFunction(reinterpret_cast<PyObject*>(refusal_type), "(N)", fields);
 }
 
 PyObject* facts_of(const Refusal& refusal) { return Py_BuildValue("(ii)", refusal.first(), refusal.second()); }

@@ -14,16 +14,6 @@ namespace {
 
 using dlpack::DataType;
 
-// Clears the error of another library's function and falls back to Python, unless the error is a MemoryError or must end the call.
-Refusal forget_error() {
-  if (PyErr_Occurred() != nullptr &&
-      (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError))) {
-    return {Rule::raised};
-  }
-  PyErr_Clear();
-  return {Rule::fallback};
-}
-
 bool is_integer(DataType type) { return type.code == dlpack::kInt || type.code == dlpack::kUInt; }
 
 PyObject* dtype_name;  // the attribute name "dtype"

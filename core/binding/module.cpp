@@ -119,6 +119,22 @@ bool is_first_interpreter() {
   return first.compare_exchange_strong(known, here) || known == here;
 }
 
+// Returns false with a Python exception set if it fails.
+bool find_main_thread() {
+  PyObject* const threading = PyImport_ImportModule("threading");
+  PyObject* const main = threading ? PyObject_CallMethod(threading, "main_thread", nullptr) : nullptr;
+  PyObject* const ident = main ? PyObject_GetAttrString(main, "ident") : nullptr;
+  if (ident != nullptr) main_thread = PyLong_AsUnsignedLong(ident);
+  Py_XDECREF(ident);
+  Py_XDECREF(main);
+  Py_XDECREF(threading);
+#ifdef NDGATHER_HAS_FORK
+  // The thread that forks becomes the main thread of the child.
+  pthread_atfork(nullptr, nullptr, [] { main_thread = PyThread_get_thread_ident(); });
+#endif
+  return PyErr_Occurred() == nullptr;
+}
+
 int execute(PyObject* module) {
   if (PyArray_ImportNumPyAPI() < 0) return -1;
   if (!is_first_interpreter()) {
