@@ -315,39 +315,3 @@ def test_updates_with_duplicate_indices(name, repeats):
         with threads(number):
             result = scatter_nd(data, np.stack(places, -1), updates)
         assert element_bytes(result) == wanted, number
-
-
-@pytest.mark.parametrize("spread", [1_000, 30_000])
-def test_duplicate_rows_with_negative_strides(spread):
-    """In place, with gaps between updates and some that are dropped."""
-    rng = np.random.default_rng(15)
-    updates = floats(rng, (5, 2_100, 100))[::-1, :2_000, 9:81]
-    indices = rng.integers(-spread, spread * 3 // 2, (5, 2_000))
-    inside = (indices >= -30_000) & (indices < 30_000)
-    before = floats(rng, (30_000, 72))
-    expected = in_order(before, (indices[inside],), updates[inside], "none")
-    wanted = element_bytes(expected)
-    for number in (1, 2, 3, 16):
-        data = np.ascontiguousarray(before[::-1])[::-1]
-        with threads(number):
-            scatter_nd(data, indices[..., np.newaxis], updates, mode="drop", out=data)
-        assert element_bytes(data) == wanted, number
-
-
-def test_targets_shared_through_strides():
-    """Negative strides, gaps between updates, and slices with gaps."""
-    rng = np.random.default_rng(8)
-    data = floats(rng, (3, 600_000))[::-1, ::-1].T
-    updates = floats(rng, (120_000, 6))[::-1, ::2]
-    indices = rng.integers(0, 600_000, (120_000, 1))[::-1]
-    expected = in_order(data, (indices[:, 0],), updates, "add")
-    wanted = element_bytes(expected)
-    for number in (1, 2, 3, 4, 100):
-        with threads(number):
-            result = scatter_nd(data, indices, updates, reduction="add")
-            place = data[...]
-            kept = data.copy()
-            scatter_nd(place, indices, updates, reduction="add", out=place)
-        assert element_bytes(result) == wanted, number
-        assert element_bytes(place) == wanted, number
-        place[...] = kept
