@@ -64,7 +64,6 @@ void drop_marked(const Partition& of, int shift, std::uint64_t* map) noexcept {
 // later, and marks the slices of the others in its map. Then it drops updates that later ranges overwrite.
 void write_last(const Plan& plan, const Schedule& schedule, Store store, Partition all, std::uint64_t* maps) noexcept {
   const Size count = all.end - all.begin, ranges = schedule.threads, words = schedule.mark_words;
-  const Size tasks = std::max(kTuning.tasks_each, count / schedule.owned_at_a_time + 1);  // per range
   share(schedule.threads, ranges, nullptr, [&](int, Size range) {
     std::fill_n(maps + range * words, words, 0);
     drop_marked<true>(all.part(count * range / ranges, count * (range + 1) / ranges), schedule.mark_shift,
@@ -84,15 +83,16 @@ void write_last(const Plan& plan, const Schedule& schedule, Store store, Partiti
   all.owners = 1;
   all.border[0] = 0;
   all.border[1] = kNarrowOutside;
-  share(schedule.threads, ranges * tasks, nullptr, [&](int, Size task) {
-    const Partition part = all.part(count * task / (ranges * tasks), count * (task + 1) / (ranges * tasks));
-    if (repeated != 0) drop_marked<false>(part, schedule.mark_shift, maps + task / tasks * words);
+  const Size tasks = ranges * kTuning.tasks_each;
+  share(schedule.threads, tasks, nullptr, [&](int, Size task) {
+    const Partition part = all.part(count * task / tasks, count * (task + 1) / tasks);
+    if (repeated != 0) drop_marked<false>(part, schedule.mark_shift, maps + task / kTuning.tasks_each * words);
     loops().apply_owned(plan, schedule, store, part, 0);
   });
 }
 
-// Works in rounds. All threads record the offsets of the updates, then each owner applies its own, for a limited number of
-// positions at a time. The caller executes parts that no thread has started, so it never waits for more than one part.
+// Works in rounds. All threads record the offsets of the updates, then each owner applies its own. The caller also does the
+// work of owners that no thread has started.
 bool scatter_by_owner(Plan& plan, const Schedule& schedule, Store store, char* memory) noexcept {
   const int owners = schedule.threads;
   Partition round{schedule.records, 0, 0, owners, {}};
@@ -108,12 +108,12 @@ bool scatter_by_owner(Plan& plan, const Schedule& schedule, Store store, char* m
     });
     if (!good) return false;
     if (plan.all_or_nothing) plan.stop = nullptr;  // nothing stops the call after the first write
-    if (schedule.mark_words > 0) write_last(plan, schedule, store, round, reinterpret_cast<std::uint64_t*>(memory));
-    for (Size done = 0; done < count && schedule.mark_words == 0; done += schedule.owned_at_a_time) {
-      Partition part = round.part(done, std::min(done + schedule.owned_at_a_time, count));
-      set_borders(part);  // for each part, because if indices are sorted, borders for a whole round give a part to one owner
+    if (schedule.mark_words > 0) {
+      write_last(plan, schedule, store, round, reinterpret_cast<std::uint64_t*>(memory));
+    } else {
+      set_borders(round);
       share(owners, owners, nullptr,
-            [&](int, Size owner) { loops().apply_owned(plan, schedule, store, part, static_cast<int>(owner)); });
+            [&](int, Size owner) { loops().apply_owned(plan, schedule, store, round, static_cast<int>(owner)); });
     }
   }
   return true;

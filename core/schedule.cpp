@@ -363,14 +363,9 @@ Schedule schedule_scatter(const Plan& plan, bool assigns, int threads) {
     if (assigns) set_marks(schedule, plan);
     schedule.split = Split::owners;
     schedule.threads = std::min(schedule.threads, static_cast<int>(kLimits.owners));
-    const auto positions_in = [&](double time) {
-      return std::max(static_cast<Size>(static_cast<double>(plan.positions) * time / nanoseconds(plan)), kLimits.block);
-    };
-    schedule.round = std::min(
-        {plan.positions, kTuning.scratch_bytes / schedule.records.bytes(), positions_in(kLimits.longest_task)});
-    schedule.owned_at_a_time = positions_in(kLimits.owner_task * schedule.threads);
-    // Each thread marks its share of a round as one task, at about 1 ns per update.
-    if (schedule.mark_words > 0) schedule.round = std::min(schedule.round, Size{schedule.threads} * Size(kLimits.owner_task));
+    const double share = kLimits.longest_task / nanoseconds(plan);
+    schedule.round = std::min({plan.positions, kTuning.scratch_bytes / schedule.records.bytes(),
+                               std::max(static_cast<Size>(static_cast<double>(plan.positions) * share), kLimits.block)});
   } else {
     schedule.threads = 1;  // most updates would belong to the same owner
   }

@@ -90,7 +90,6 @@ struct Schedule {
   Bands bands;               // for Split::panels and Split::tiles
   Size round = 0;            // for Split::owners: how many positions to record at a time
   Records records{nullptr};  // the format of the recorded offsets
-  Size owned_at_a_time = 0;  // how many of the recorded updates to apply at a time
   Size mark_words = 0;       // size of each thread's bit map of overwritten slices, or 0 to apply all updates in order
   int mark_shift = 0;        // number of low bits that are 0 in every offset; the others are the number of a bit in a map
 

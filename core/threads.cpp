@@ -2,12 +2,10 @@
 #include "threads.h"
 
 #include <algorithm>
-#include <array>
 #include <cfenv>
-#include <condition_variable>
 #include <ctime>
+#include <deque>
 #include <exception>
-#include <mutex>
 #include <new>
 #include <thread>
 #include <utility>
@@ -19,47 +17,16 @@
 namespace ndgather {
 namespace {
 
-// The tasks of one call, divided into ranges.
-struct Job {
-  struct alignas(64) Range {  // on a cache line of its own
-    std::atomic<Size> next;
-    Size end;
-  };
-
-  Task run;
-  void* context;
-  Stop* stop;
-  int ranges;
-  Range range[kLimits.shares_of_tasks];
-
-  Job(Task r, void* c, int workers, Size tasks, Stop* s) noexcept
-      : run(r), context(c), stop(s), ranges(std::min(workers, kLimits.shares_of_tasks)) {
-    for (int i = 0; i < ranges; ++i) {
-      range[i].next.store(tasks * i / ranges, std::memory_order_relaxed);
-      range[i].end = tasks * (i + 1) / ranges;
-    }
-  }
-
-  void work(int worker) noexcept {
-    for (int i = 0; i < ranges; ++i) {
-      Range& at = range[(worker + i) % ranges];
-      for (Size task; (task = at.next.fetch_add(1, std::memory_order_relaxed)) < at.end;) {
-        if (stop != nullptr && stop->reached()) return;
-        run(context, worker, task);
-      }
-    }
-  }
-};
-
 // How long threads spin before they sleep. A call that comes soon after finds them awake. Waking a thread takes 5 to 50 us.
 constexpr auto kSpin = std::chrono::microseconds(50);
 
 // If other programs, or spinning threads of other libraries, use the processors, a worker may be interrupted in the middle of
-// a task, and no other thread can finish it. For example, the caller works for 2 ms and then waits for 1.5 ms. If its
-// previous long wait began less than 40 * 1.5 = 60 ms earlier, calls use one thread for the next 60 ms, so that waiting takes
-// a fortieth of the time. A single long wait has no effect, because the first access to memory can delay a worker as well.
+// a task, and no other thread can finish it. A single long wait has no effect, because the first access to memory can delay a
+// worker as well. After a second one, calls use one thread for 80 times as long as the caller waited: for 120 ms after 1.5 ms.
+// If a call waits again soon after this pause, the next pause lasts twice as many times as long, so waiting takes ever less of
+// the time.
 constexpr int kAlone = 40;
-constexpr auto kMostAlone = std::chrono::milliseconds(200);
+constexpr auto kMostAlone = std::chrono::milliseconds(400);
 
 using Clock = std::chrono::steady_clock;
 
@@ -129,49 +96,73 @@ class WakingMask {
 #endif
 };
 
-// Never destroyed, because its threads may sleep until the process exits.
+// The tasks of one call, divided into ranges.
+struct Job {
+  struct alignas(64) Range {  // on a cache line of its own
+    std::atomic<Size> next;
+    Size end;
+  };
+
+  Task run;
+  void* context;
+  Stop* stop;
+  int workers, ranges;
+  int processor;  // of the caller
+  Range range[kLimits.shares_of_tasks];
+
+  Job(Task r, void* c, int w, Size tasks, Stop* s) noexcept
+      : run(r),
+        context(c),
+        stop(s),
+        workers(w),
+        ranges(std::min(w, kLimits.shares_of_tasks)),
+        processor(WakingMask::processor()) {
+    for (int i = 0; i < ranges; ++i) {
+      range[i].next.store(tasks * i / ranges, std::memory_order_relaxed);
+      range[i].end = tasks * (i + 1) / ranges;
+    }
+  }
+
+  void work(int worker) noexcept {
+    for (int i = 0; i < ranges; ++i) {
+      Range& at = range[(worker + i) % ranges];
+      for (Size task; (task = at.next.fetch_add(1, std::memory_order_relaxed)) < at.end;) {
+        if (stop != nullptr && stop->reached()) return;
+        run(context, worker, task);
+      }
+    }
+  }
+};
+
+// Never destroyed, because its threads may sleep until the process exits. It has no lock: a thread that is interrupted while it
+// holds a lock would delay the caller, even if the thread has no task.
 class Team {
  public:
   // Reserves the team for one call; returns false if another call is using it.
   bool take() noexcept { return !busy_.test_and_set(std::memory_order_acquire); }
   void release() noexcept { busy_.clear(std::memory_order_release); }
 
-  bool is_awake() const noexcept { return spinning_.load(std::memory_order_relaxed) > 0; }
+  bool is_awake() const noexcept { return awake_.load(std::memory_order_relaxed) > 0; }
 
-  void run(Job& job, int workers) noexcept {
-    start(workers - 1);
-    Called called;
-    {
-      const std::lock_guard lock(mutex_);
-      job_ = &job;
-      next_worker_ = 1;
-      workers_ = workers;
-      to_wake_ = workers - 1 - spinning_.load(std::memory_order_relaxed);
-      processor_ = WakingMask::processor();
-      called = call_some();
-      jobs_.fetch_add(1, std::memory_order_release);
-    }
-    wake(called);
+  void run(Job& job) noexcept {
+    start(job.workers - 1);
+    job_ = &job;
+    if (++jobs_ == 0) ++jobs_;
+    open_.store(jobs_);
+    wake_two(0);
     const auto started = Clock::now();
     job.work(0);
-    {
-      const std::lock_guard lock(mutex_);
-      job_ = nullptr;  // threads that have not woken by now are not needed
-      to_wake_ = 0;
-    }
-    const auto done = [this] { return working_.load(std::memory_order_acquire) == 0; };
+    open_.store(0);  // threads that have not woken by now are not needed
     const auto begin = Clock::now();
-    if (spin_until(done)) return;
-    {
-      std::unique_lock lock(mutex_);
-      done_.wait(lock, done);
-    }
+    if (spin_until([this] { return inside_.load() == 0; })) return;
+    for (int inside; (inside = inside_.load()) != 0;) inside_.wait(inside);
     const auto waited = Clock::now() - begin;
-    // If processors are idle, workers finish within the time of one task.
-    if (waited < std::max<Clock::duration>(std::chrono::nanoseconds(kLimits.longest_wait), (begin - started) / 2)) return;
-    const auto alone = std::min<Clock::duration>(kAlone * waited, kMostAlone);
-    const auto last_wait = std::exchange(last_wait_, begin);
-    if (begin - last_wait < alone) alone_until_.store(begin + alone, std::memory_order_relaxed);
+    // If processors are idle, workers take at most about half as long again as the caller.
+    if (waited - (begin - started) / 2 < std::chrono::nanoseconds(kLimits.longest_wait)) return;
+    const bool again = begin - std::exchange(last_wait_, begin) < 2 * alone_;
+    factor_ = again ? std::min(2 * factor_, 16 * kAlone) : kAlone;
+    alone_ = std::min<Clock::duration>(factor_ * waited, kMostAlone);
+    if (again) alone_until_.store(begin + alone_, std::memory_order_relaxed);
   }
 
   // Whether calls should use one thread for now. Any thread may ask.
@@ -185,89 +176,86 @@ class Team {
 
  private:
   struct Helper {  // one of the threads
-    std::condition_variable wake;
-    WakingMask mask;
-    bool is_called = false;
-    Helper* next_asleep;
+    enum State : int { awake, asleep, called };
+    std::atomic<int> state{awake};
+    WakingMask* mask = nullptr;  // may be changed by the thread that changes the state from asleep to called
   };
-  using Called = std::array<Helper*, 2>;  // unused entries are null
 
-  // Takes up to two sleeping threads, each of which wakes up to two others, so that the caller soon begins its own work. To
-  // wake seven threads, the caller wakes two, these wake four, and one of the four wakes the last. The caller must hold the
-  // lock.
-  Called call_some() noexcept {
-    Called called{};
-    for (Helper*& each : called) {
-      if (to_wake_ <= 0 || asleep_ == nullptr) break;
-      --to_wake_;
-      each = std::exchange(asleep_, asleep_->next_asleep);
-      each->mask.leave_out(processor_);
-      each->is_called = true;
-    }
-    return called;
-  }
-
-  static void wake(const Called& called) noexcept {
-    for (Helper* const each : called) {
-      if (each != nullptr) each->wake.notify_one();
+  // Wakes up to two sleeping threads, each of which wakes up to two others, so that the caller soon begins its own work. The
+  // caller wakes workers 1 and 2, worker 1 wakes 3 and 4, and worker 2 wakes 5 and 6.
+  void wake_two(int worker) noexcept {
+    const int last = std::min(2 * worker + 2, std::min(job_->workers - 1, static_cast<int>(helpers_.size())));
+    for (int other = 2 * worker + 1; other <= last; ++other) {
+      Helper& helper = helpers_[static_cast<std::size_t>(other - 1)];
+      int asleep = Helper::asleep;
+      if (!helper.state.compare_exchange_strong(asleep, Helper::called)) continue;
+      helper.mask->leave_out(job_->processor);
+      helper.state.store(Helper::awake);
+      helper.state.notify_one();
     }
   }
 
   void start(int count) noexcept {
-    try {
-      for (; started_ < count; ++started_) std::thread([this] { live(); }).detach();
-    } catch (const std::exception&) {
-      // The system has no more threads. The existing threads do the work.
+    for (int worker = static_cast<int>(helpers_.size()) + 1; worker <= count; ++worker) {
+      try {
+        Helper& helper = helpers_.emplace_back();
+        std::thread([this, &helper, worker] { live(helper, worker); }).detach();
+      } catch (const std::exception&) {  // the system has no more threads, so the existing threads do the work
+        if (static_cast<int>(helpers_.size()) == worker) helpers_.pop_back();
+        return;
+      }
     }
   }
 
-  void live() noexcept {
+  void live(Helper& self, int worker) noexcept {
     std::fesetenv(FE_DFL_ENV);  // replaces the floating-point environment of the thread that created this one
-    Helper self;
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      if (!wanted()) {
-        self.is_called = false;
-        self.next_asleep = std::exchange(asleep_, &self);
-        self.wake.wait(lock, [&] { return self.is_called; });
-        self.mask.restore();
-        const Called called = call_some();
-        lock.unlock();
-        wake(called);
-        lock.lock();
+    WakingMask mask;
+    self.mask = &mask;
+    unsigned known = 0;
+    const auto is_called = [&] {
+      const unsigned job = open_.load();
+      return job != 0 && job != known;
+    };
+    awake_.fetch_add(1, std::memory_order_relaxed);
+    for (bool worked = false;;) {
+      if (worked ? !spin_until(is_called) : !is_called()) {
+        awake_.fetch_sub(1, std::memory_order_relaxed);
+        int state = Helper::asleep;
+        self.state.store(state);
+        // Either this thread sees a new job, or the thread that should wake it sees that it is asleep.
+        if (!is_called() || !self.state.compare_exchange_strong(state, Helper::awake)) {
+          while ((state = self.state.load()) != Helper::awake) self.state.wait(state);
+        }
+        mask.restore();
+        awake_.fetch_add(1, std::memory_order_relaxed);
       }
-      while (wanted()) {
-        Job& job = *job_;
-        const int worker = next_worker_++;
-        working_.fetch_add(1, std::memory_order_relaxed);
-        lock.unlock();
-        job.work(worker);
-        lock.lock();
-        if (working_.fetch_sub(1, std::memory_order_release) == 1) done_.notify_one();
-        const unsigned known = jobs_.load(std::memory_order_relaxed);
-        lock.unlock();
-        spinning_.fetch_add(1, std::memory_order_relaxed);
-        spin_until([&] { return jobs_.load(std::memory_order_acquire) != known; });
-        spinning_.fetch_sub(1, std::memory_order_relaxed);
-        lock.lock();
-      }
+      known = open_.load();
+      worked = known != 0 && work_on(known, worker);
     }
   }
 
-  // Whether the current job needs another worker. The caller must hold the lock.
-  bool wanted() const noexcept { return job_ != nullptr && next_worker_ < workers_; }
+  // Works on a job. Returns false if the job is closed, or has enough workers without this one.
+  bool work_on(unsigned job, int worker) noexcept {
+    inside_.fetch_add(1);
+    const bool wanted = open_.load() == job && worker < job_->workers;
+    if (wanted) {
+      wake_two(worker);
+      job_->work(worker);
+    }
+    if (inside_.fetch_sub(1) == 1) inside_.notify_one();
+    return wanted;
+  }
 
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
-  std::mutex mutex_;
-  std::condition_variable done_;
-  Job* job_ = nullptr;
-  Helper* asleep_ = nullptr;
-  int started_ = 0, workers_ = 0, next_worker_ = 0;
-  int to_wake_ = 0, processor_ = -1;  // threads to wake, and the caller's processor
-  std::atomic<int> working_{0}, spinning_{0};
-  std::atomic<unsigned> jobs_{0};  // number of jobs so far; spinning threads wait for it to change
+  std::deque<Helper> helpers_;  // worker i is helper i - 1
+  Job* job_ = nullptr;          // changes only while no thread is inside
+  unsigned jobs_ = 0;           // number of jobs so far, except 0
+  std::atomic<unsigned> open_{0};  // the job that threads may enter, or 0
+  std::atomic<int> inside_{0}, awake_{0};  // threads in the job, and threads that do not sleep
   std::atomic<Clock::time_point> alone_until_{};
   Clock::time_point last_wait_{};  // when the last long wait of a caller began
+  Clock::duration alone_{};        // how long the last pause was, or would have been
+  int factor_ = kAlone;            // how long the next pause is, as a multiple of the wait
 };
 
 std::atomic<int> thread_count{1};
@@ -332,7 +320,7 @@ void share(int workers, Size tasks, Stop* stop, Task run, void* context) noexcep
     return;
   }
   Job job(run, context, workers, tasks, stop);
-  team().run(job, workers);
+  team().run(job);
   team().release();
 }
 

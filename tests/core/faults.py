@@ -140,7 +140,9 @@ FAULTS = {
         "threads.cpp", "next.store(tasks * i / ranges,", "next.store(tasks * i / ranges - (i > 0),"
     ),
     # a call does not wait for the other threads
-    "nobody-waits": Fault("threads.cpp", "if (spin_until(done)) return;", "return;"),
+    "nobody-waits": Fault(
+        "threads.cpp", "if (spin_until([this] { return inside_.load() == 0; })) return;", "return;"
+    ),
     # two calls at once use the same threads
     "team-of-two-calls": Fault(
         "threads.cpp", "|| !team().take()) {", "|| (!team().take(), false)) {"

@@ -26,14 +26,14 @@ struct Crossing {
 };
 enum Border {
   kUnscheduled, kBlocks, kShared, kTasks, kSlicesAhead, kRowsAhead, kIndicesAhead, kPastCaches, kSums, kPacked, kTiles, kSwapped, kNarrow,
-  kWide, kRounds, kOwned, kLast, kSplit, kParts, kJoined, kRepeated, kLongRuns, kSpread, kAlike, kBorders
+  kWide, kRounds, kLast, kSplit, kParts, kJoined, kRepeated, kLongRuns, kSpread, kAlike, kBorders
 };
 Crossing crossings[kBorders] = {
     {"so few positions that nothing is scheduled"}, {"several blocks of offsets"}, {"several threads"}, {"several tasks"},
     {"slices are prefetched"}, {"the next row is prefetched"}, {"indices are prefetched"}, {"written past the caches"},
     {"offsets are summed up in few bits"}, {"panels are packed"}, {"bands are walked by tiles"}, {"bands along the outer of two dims"},
     {"owners, of narrow offsets"}, {"owners, of wide offsets"}, {"owners, in several rounds"},
-    {"owners, of some positions at a time"}, {"the last update of each slice alone"},
+    {"the last update of each slice alone"},
     {"a scatter is split along a dim"}, {"slices fall into parts"}, {"runs are joined"}, {"joined runs share indices"},
     {"runs too long to be joined"}, {"slices are walked by their elements"},
     {"several threads and planes that write to the same elements"}};
@@ -69,7 +69,6 @@ void count_crossings(Plan plan, bool writes, bool assigns) {
   count(kWide, owners && !schedule.records.narrow);
   count(kRounds, owners && schedule.round < plan.positions);
   count(kLast, owners && schedule.mark_words > 0);
-  count(kOwned, owners && schedule.owned_at_a_time < std::min(schedule.round, plan.positions));
   count(kSplit, split == Split::dim);
   count(kParts, schedule.part_bytes > 0 || schedule.part_elements > 0);
   if (panels || tiles) return;
