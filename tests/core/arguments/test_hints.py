@@ -141,6 +141,23 @@ FOLLOWED = {
         (DATA, DATA[:, 0] > 5, DATA[:2] + 100),
         np.vstack([DATA[:2], DATA[:2] + 100]),
     ),
+    "a mask for gather": (gather, (DATA, DATA > 5), DATA[DATA > 5]),
+    "a mask of elements": (gather_elements, (DATA, DATA > 5), DATA[DATA > 5]),
+    "a mask of a scatter of elements": (
+        scatter_elements,
+        (DATA, DATA > 5, DATA[2:].ravel()),
+        DATA,
+    ),
+    "a tuple of index arrays for elements": (
+        gather_elements,
+        (DATA, (ROWS, ROWS)),
+        DATA[ROWS, ROWS],
+    ),
+    "a tuple of index arrays of a scatter of elements": (
+        scatter_elements,
+        (DATA, (ROWS, ROWS), DATA[ROWS, ROWS]),
+        DATA,
+    ),
 }
 
 
@@ -149,15 +166,16 @@ def followed(function, arrays, **names):
     named = dict(zip(("data", "indices", "updates"), arrays, strict=False))
     with pytest.raises(NdgatherError) as caught:
         function(*arrays)
-    text = re.split(r" (?:is|are) (?=\w+[.])", str(caught.value).rpartition("; ")[2])[1]
+    text, _, other = str(caught.value).rpartition("; ")[2].partition(", for ")
+    text = re.split(r"^write | (?:is|are) (?=\w+[.])", text)[1]
     named["indices"] = eval(text, {"np": np, **names, **named})
-    return function(**named)
+    return getattr(ndgather, other or function.__name__)(**named)
 
 
 @pytest.mark.parametrize(("function", "arrays", "result"), FOLLOWED.values(), ids=FOLLOWED)
 def test_followed_hints_give_the_intended_result(function, arrays, result):
     np.testing.assert_array_equal(followed(function, arrays), result, strict=True)
-    lists = [each.tolist() for each in arrays]
+    lists = [each if isinstance(each, tuple) else each.tolist() for each in arrays]
     np.testing.assert_array_equal(followed(function, lists), result)
 
 
