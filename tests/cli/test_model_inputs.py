@@ -242,6 +242,8 @@ VALUES = [1000.0, 0.0, np.nan]
         ([1003, 0, np.nan], "--atol 2 --rtol 0", 0),
         ([1000.5, 0, np.nan], "--rtol 0", 0),
         ([np.inf, 0, np.nan], "--rtol 1", 0),
+        ([1600, 0, np.nan], "--rtol 0.5", None),  # relative to the expected value
+        ([700, 0, np.nan], "--rtol 0.4", 0),
     ],
 )
 def test_float_outputs_are_compared_with_tolerances(ndgather, folder, expected, options, differs):

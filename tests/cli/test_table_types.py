@@ -60,6 +60,7 @@ VALUES = {
     "i1": ([-5, 7], "always"),
     "i4": ([2**31 - 1, -9], "always"),
     "i8": ([BIG, -BIG], "alone"),
+    "<i8": ([-BIG, 9], "alone"),
     "u8": ([2**64 - 1, 2**53 + 1], "alone"),
     "f2": ([1.5, -0.25], "always"),
     "f4": ([0.1, 3.0], "always"),
@@ -82,13 +83,23 @@ def as_python(values):
     return [None if pd.isna(value) else value for value in values]
 
 
+@pytest.mark.parametrize("has_missing", [False, True])
+@pytest.mark.parametrize("dtype", VALUES)
+def test_netcdf_keeps_digits_or_is_refused(dtype, has_missing):
+    assert_kept("int8", dtype, "nc", False, has_missing)
+
+
 @settings(max_examples=min(settings.default.max_examples, 150))
-@given(st.data())
-def test_digits_are_kept_or_the_format_is_refused(data):
-    name = data.draw(st.sampled_from([*TYPES]))
-    dtype = data.draw(st.sampled_from([*VALUES]))
-    suffix = data.draw(st.sampled_from(["csv", "parquet", "nc"]))
-    has_null, has_missing = data.draw(st.booleans()), data.draw(st.booleans())
+@given(
+    *(st.sampled_from([*each]) for each in (TYPES, VALUES, ("csv", "parquet", "nc"))),
+    st.booleans(),
+    st.booleans(),
+)
+def test_digits_are_kept_or_the_format_is_refused(name, dtype, suffix, has_null, has_missing):
+    assert_kept(name, dtype, suffix, has_null, has_missing)
+
+
+def assert_kept(name, dtype, suffix, has_null, has_missing):
     kind, values, held = TYPES[name]
     kept = pa.array([values[0], None if has_null else values[1], values[1]], kind)
     stored, value_held = VALUES[dtype]

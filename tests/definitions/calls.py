@@ -397,13 +397,16 @@ def assert_same_form(actual: object, desired: Array) -> Array:
     return actual
 
 
-def strided(values: Array, axes: Sequence[int], steps: Sequence[int], offset: int = 0) -> Array:
+def strided(
+    values: Array, axes: Sequence[int], steps: Sequence[int], offset: int = 0, end: int = 0
+) -> Array:
     """Return a copy whose memory has `axes` in this order, and a stride of `steps` elements.
 
-    `offset` is the number of bytes before the first element, for arrays that are not aligned.
+    `offset` is the number of bytes before the first element, for arrays that are not aligned. If
+    `end` is 1, no gap follows the last element of an axis, as in ``values[:, ::2]`` of odd rows.
     """
     room = [abs(step) * size for step, size in zip(steps, values.shape, strict=True)]
-    room = [room[axis] for axis in axes]
+    room = [room[axis] - end * (abs(steps[axis]) - 1) * (room[axis] > 0) for axis in axes]
     if moves_as_bytes(values.dtype):
         width = values.dtype.itemsize
         memory = np.full(offset + width * int(np.prod(room, dtype=int)) + 1, 0xA5, np.uint8)

@@ -266,7 +266,7 @@ def arranged(random: Random, values: Array, layouts: Sequence[str] = ANY_LAYOUT)
     axes = list(range(values.ndim))
     random.shuffle(axes)
     steps = [random.choice((1, 2, -1, -3)) for _ in axes]
-    return strided(values, axes, steps, offset=random.randint(0, 3))
+    return strided(values, axes, steps, offset=random.randint(0, 3), end=random.randint(0, 1))
 
 
 def arranged_in(

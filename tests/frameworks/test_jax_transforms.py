@@ -1,5 +1,6 @@
 """vmap, grad, jvp and jit of the functions, compared with loops and finite differences."""
 
+import math
 from functools import partial
 
 import jax
@@ -233,6 +234,17 @@ def test_products_have_second_derivatives():
     np.testing.assert_allclose(found, desired, rtol=1e-5)
 
 
+def test_each_factor_of_a_product_has_the_product_of_the_others():
+    factors = [2.0, 3.0, 5.0, 7.0, 11.0, 13.0, 17.0, 19.0, 23.0]
+    for count in range(1, 10):
+        places, updates = jnp.zeros((count, 1), int), jnp.array(factors[:count])
+        gradient = jax.grad(
+            lambda u, i=places: ndgather.scatter_nd(jnp.ones(1), i, u, reduction="mul").sum()
+        )(updates)
+        others = [math.prod(factors[:n] + factors[n + 1 : count]) for n in range(count)]
+        np.testing.assert_allclose(gradient, others, rtol=1e-5)
+
+
 def test_derivatives_of_bad_and_dropped_updates():
     def function(u):
         places = jnp.array([[1], [7], [1]])
@@ -297,6 +309,13 @@ def test_out_of_bounds_index_under_vmap_is_named(route):
             function(data, indices)
         with pytest.raises((ValueError, RuntimeError), match=text):
             jax.block_until_ready(jax.jit(function)(data, indices))
+        for axis, size in enumerate(data.shape[1:]):
+            alone = jax.vmap(lambda x, a=axis: ndgather.gather(x, [0, 7], a, mode="raise"))
+            text = (
+                rf"gather: indices\[1\] = 7 is outside axis {axis} of data, which has size {size} "
+            )
+            with pytest.raises(IndexOutOfBoundsError, match="^" + text):
+                alone(data)
 
 
 @pytest.mark.parametrize("compiled", [False, True])

@@ -277,6 +277,18 @@ def test_unsupported_reductions_raise(monkeypatch):
         ndgather.scatter_nd(tf.ones(2), [[0]], tf.ones(1), reduction="power")
 
 
+def test_error_of_a_window_has_the_bounds_of_its_axis():
+    data, sizes = np.zeros((6, 8)), (2, 4)
+    for starts in ([[0, 0], [0, 5]], [[0, 4], [5, 0]]):
+        texts = []
+        for array in (data, tf.constant(data)):
+            with pytest.raises(ndgather.errors.IndexOutOfBoundsError) as caught:
+                ndgather.gather_windows(array, starts, sizes)
+            texts.append(str(caught.value))
+        assert texts[0] == texts[1]
+    assert "(allowed: 0..4)" in texts[0]
+
+
 TABLE = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], np.float32)
 OUTSIDE = {  # each with the result for indices 2 and 9; the latter is out of bounds
     "gather": (ndgather.gather, [[5, 6], [0, 0]]),

@@ -401,6 +401,19 @@ def test_sparse_kernels_and_functions_are_restored_after_a_block():
     assert [int(each) for each in torch.unravel_index(T(7), (2, 2))] == [1, 1]
 
 
+@pytest.mark.parametrize("count", [3, 5000])
+def test_first_offset_of_a_bag_must_be_0(count):
+    offsets = torch.arange(count)
+    for place, value in ((0, 1), (1, -1), (count - 1, 0)):
+        bad = offsets.clone()
+        bad[place] = value
+        with (
+            pytest.raises(IndexOutOfBoundsError, match=rf"offsets\[{place}\] = {value} is"),
+            ndgather.checked_indices(),
+        ):
+            F.embedding_bag(torch.zeros(count, dtype=torch.int64), X, bad)
+
+
 CHILD_OF_A_BLOCK = """
 import os, subprocess, sys
 import ndgather, torch

@@ -428,6 +428,8 @@ def test_windows_with_a_mode_for_each_axis(mode, rng):
         [1e-30, 1e-30, 1e30, 1e25],  # the product of the first two is not a float32
         [1e30, 1e30, 1e-30, 1e-28],
         [1e-40, 2.0, 1.0, 1.0],
+        [1e-50, 3.0, 0.0, 7.0],  # the first is not a float32
+        [1e-200, 3.0, 5.0, 7.0],
         [float("inf"), 0.0, 1.0, 2.0],
         [float("nan"), 2.0, 3.0, 4.0],
     ],

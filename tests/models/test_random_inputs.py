@@ -68,6 +68,7 @@ def test_open_sizes_can_be_set_by_name_or_axis():
     assert onnx_models.random_inputs(relu)["x"].shape == (1, 3, 64, 64)
     made = onnx_models.random_inputs(relu, sizes={"h": 5, "x[3]": 6, "x[0]": 2})
     assert made["x"].shape == (2, 3, 5, 6)
+    assert onnx_models.random_inputs(relu, sizes={"x[2]": 5})["x"].shape == (1, 3, 5, 64)
     with pytest.raises(ModelError, match=r"no size 'w' \(allowed: .*h"):
         onnx_models.random_inputs(relu, sizes={"w": 5})
 

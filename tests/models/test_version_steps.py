@@ -59,6 +59,7 @@ CASES = {
     "mish": ("y = Mish(x)", FLOATS, 18, 11),
     "pad": ("p = Constant<value_ints=[0,0,1,0,0,2]>() y = Pad(x, p)", FLOATS, 19, 9),
     "power of an integer": ("e = Constant<value_int=2>() y = Pow(x, e)", FLOATS, 15, 9),
+    "absolute values": ("y = ReduceL1<noop_with_empty_axes=1>(x)", FLOATS, 18, 13),
     "reduce": ("a = Constant<value_ints=[0,-1]>() y = ReduceMean<keepdims=0>(x, a)", FLOATS, 18, 9),
     "reshape of dynamic sizes": (
         "s = Shape(x) b = Constant<value_ints=[0]>() e = Constant<value_ints=[1]>()"
@@ -264,6 +265,10 @@ REFUSED = {
     "two types for one": (
         "y = Pow(x, z)", "float[2] x, int64[2] z", 13, 11,
         "an exponent of int64 may not fit in float32",
+    ),
+    "an exponent that its base cannot represent": (
+        "e = Constant<value=double[1] {0.1}>() y = Pow(x, e)", "float[2] x", 12, 11,
+        "an exponent of float64 may not fit in float32",
     ),
     "shapes that are repeated": (
         "y = Max(x, z)", "float[2,3] x, float[3] z", 13, 7, "its inputs may have different shapes",

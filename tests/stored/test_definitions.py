@@ -189,6 +189,20 @@ def test_positions_beyond_32_bits():
     np.testing.assert_array_equal(result[first - 100 : first], 0)
 
 
+@pytest.mark.parametrize("chunk", [99_991, 2**17])
+def test_coordinates_beyond_32_bits(chunk):
+    size = 2**33 + 5000
+    array = zarr.create_array({}, shape=(size,), chunks=(chunk,), dtype="i2", fill_value=-1)
+    far = np.array([7, 2**31 + 1, 2**32 - 1, 2**32, 2**32 + 7, 2**32 + 2**31 + 5, size - 1])
+    for value, place in enumerate(far):
+        array[place] = value
+    places = np.append(np.concatenate([far, far - size]), 3 - size)
+    wanted = [*range(len(far))] * 2 + [-1]
+    assert ndgather.gather_nd(array, places[:, np.newaxis]).tolist() == wanted
+    ndgather.scatter_nd(array, far[:, np.newaxis], np.int16(wanted[:7]) + 10, out=array)
+    assert ndgather.gather(array, far).tolist() == [*range(10, 17)]
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_chunks_with_more_than_2_to_the_32_elements(axis):
     side = 2**17

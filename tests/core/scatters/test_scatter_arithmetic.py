@@ -256,3 +256,18 @@ def test_identity_leaves_elements_unchanged(reduction, dtype):
     start = np.broadcast_to(reductions.identity(np.dtype(dtype), reduction), elements.shape)
     expected = -elements if reduction == "sub" and dtype != "?" else elements
     np.testing.assert_array_equal(reference.combine(reduction, start, elements), expected)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("reduction", ["min", "max"])
+def test_first_nan_of_an_element_stays(dtype, reduction):
+    bits, width = f"u{dtype[1]}", 17
+    nans = np.array([np.nan], dtype).view(bits) + np.arange(1, 5, dtype=bits)[:, np.newaxis]
+    updates = np.broadcast_to(nans, (4, width)).copy().view(dtype)
+    data = np.ones((3, width), dtype)
+    data[2] = updates[3]
+    indices = np.array([[0], [0], [1], [2]])
+    for rows in (slice(None), slice(0, 1)):  # rows and single elements
+        found = scatter_nd(data[:, rows], indices, updates[:, rows], reduction=reduction)
+        wanted = updates[[0, 2, 3], rows]
+        assert element_bytes(found) == element_bytes(wanted)
