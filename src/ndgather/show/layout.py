@@ -221,7 +221,7 @@ def _column_widths(
             corners.setdefault((box.rows[0], box.columns[0]), []).append(box)
         for (_, first), boxes in corners.items():
             chips = sum(_chip_width(box, entries) for box in boxes[: _MOST_CHIPS + 1])
-            others = (boxes[0].columns[1] - first) * _LEAST
+            others = (min(box.columns[1] for box in boxes) - first) * _LEAST
             widths[first] = max(widths[first], chips + 8 - others)
     return {
         columns: [width + _COLUMN_GAP for width in widths] for columns, widths in by_labels.items()
