@@ -26,7 +26,6 @@ the arrays with NumPy arrays and pass the call to `ndgather.api.run`. Subclasses
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
@@ -233,6 +232,5 @@ def is_of_another_library(value: object, data: object) -> bool:
     return of_value in _FRAMEWORKS or own in _FRAMEWORKS
 
 
-def module_named(name: str) -> Any:
-    """Return a module without the cost of an import statement if it is already imported."""
-    return sys.modules.get(name) or import_module(name)
+# Unlike `sys.modules`, the cache has no modules that another thread is still importing.
+module_named: Callable[[str], Any] = lru_cache(maxsize=None)(import_module)
