@@ -148,6 +148,8 @@ FOLLOWED = {
         (DATA, DATA > 5, DATA[2:].ravel()),
         DATA,
     ),
+}
+TUPLES = {
     "a tuple of index arrays for elements": (
         gather_elements,
         (DATA, (ROWS, ROWS)),
@@ -172,7 +174,10 @@ def followed(function, arrays, **names):
     return getattr(ndgather, other or function.__name__)(**named)
 
 
-@pytest.mark.parametrize(("function", "arrays", "result"), FOLLOWED.values(), ids=FOLLOWED)
+ALL_FOLLOWED = FOLLOWED | TUPLES
+
+
+@pytest.mark.parametrize(("function", "arrays", "result"), ALL_FOLLOWED.values(), ids=ALL_FOLLOWED)
 def test_followed_hints_give_the_intended_result(function, arrays, result):
     np.testing.assert_array_equal(followed(function, arrays), result, strict=True)
     lists = [each if isinstance(each, tuple) else each.tolist() for each in arrays]
