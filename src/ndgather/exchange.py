@@ -209,10 +209,10 @@ def adapter(*arguments: object) -> Adapter | None:
 @lru_cache(maxsize=256)
 def _adapter_of(*types: type) -> Adapter | str | None:
     """Return the adapter, or its module name, for arguments of these types."""
-    own = (getattr(cls, "__ndgather_adapter__", None) for cls in types)
-    modules = filter(None, map(adapter_name, types))
-    named = next((each for each in own if each is not None), None)
-    return named or min(modules, key=_RANKS.__getitem__, default=None)
+    for cls in types:
+        if (named := getattr(cls, "__ndgather_adapter__", None)) is not None:
+            return cast("Adapter | str", named)
+    return min(filter(None, map(adapter_name, types)), key=_RANKS.__getitem__, default=None)
 
 
 def is_of_another_library(value: object, data: object) -> bool:
