@@ -26,9 +26,8 @@ template <Reduction R, class T>
 [[gnu::noinline]] void reduce_long(char* __restrict to, const char* __restrict from, Size bytes) noexcept {
   Size b = 0;
   if constexpr (std::is_arithmetic_v<T> && sizeof(T) <= 8) {
-    // Rows may begin anywhere in a cache line, and a register of a whole line would then access two lines. With half lines,
-    // rows of 128 bytes to 1 KB take 0.8 to 0.95 of the time on AMD's Zen 4. Longer rows take more time.
-    const Size end = bytes <= 16 * kLine ? bytes - kLine / 2 : -1;
+    // Rows may begin anywhere in a cache line, and a register of a whole line would then access two lines.
+    const Size end = bytes <= kLimits.half_lines ? bytes - kLine / 2 : -1;
     for (; b <= end; b += kLine / 2) reduce_piece<R, T, kLine / 2>(to + b, from + b);
   }
   for (; b < bytes; b += Size{sizeof(T)}) reduce_element<R, T>(to + b, from + b);

@@ -47,6 +47,7 @@ struct Limits {
   Size first_block = 16;               // positions in the first block of a call on data larger than that
   Size same_sets = 4096;               // lines a multiple of this many bytes apart compete for the same cache sets
   Size spread_positions = 64;          // with fewer slices, few share lines with their neighbors
+  Size half_lines = 1024;              // rows of up to this size are reduced by half lines, in 0.8 to 0.95 of the time
   double longest_task = 20'000'000;    // nanoseconds after which a call must be able to stop
   std::int64_t longest_wait = 300'000;  // a wait for other threads is long from this number of nanoseconds on
   Size point_tile = 512;               // points that are split, looked up or moved at a time
@@ -82,7 +83,7 @@ inline constexpr Tuning kTuning{
 inline constexpr Caches kCaches{.second_level = 256, .last_level = 1024};
 inline constexpr Limits kLimits{
     .block = 4, .affine_block = 8, .index_block = 32, .slices_ahead = 2, .owners = 3, .lines_for_owners = 0, .border_samples = 16, .marked_bytes = 4, .line_samples = 6,
-    .unsure_bytes = 16, .first_block = 1, .same_sets = 64, .spread_positions = 2, .longest_task = 200,
+    .unsure_bytes = 16, .first_block = 1, .same_sets = 64, .spread_positions = 2, .half_lines = 96, .longest_task = 200,
     .longest_wait = INT64_MAX, .point_tile = 4, .digit_bits = 2, .chunks = 6, .listed_chunks = 2, .range_task_bytes = 16,
     .range_tasks = 5, .parts_together = 1, .parts_ahead = 1, .rows_ahead = 1, .ranges_ahead = 2, .shares_of_tasks = 2,
     .pooled_bytes = 4096, .huge_page = 4096};
