@@ -5,10 +5,6 @@ import json
 import onnx
 import pytest
 
-from ndgather.published import operator
-from ndgather.published.schema import TensorType
-from tests.models.ir_writer import Graph, GraphInput, GraphOutput, OperatorNode, write_ir
-
 
 def test_inputs_and_outputs_are_printed(ndgather):
     outcome = ndgather("infer model.onnx")
@@ -43,22 +39,6 @@ def test_all_prints_every_value_and_output_saves_the_model(ndgather):
     kept = onnx.load("more.onnx")
     assert [each.name for each in kept.graph.value_info] == [between.name]
     assert kept.graph.output[0].type == between.type
-
-
-def test_an_ir_is_inferred(ndgather):
-    row = operator("GatherND", domain="openvino", version=8).row
-    types = (TensorType("int16", (None, 4)), TensorType("int64", (None, 2)))
-    graph = Graph(
-        name="gather",
-        inputs=tuple(map(GraphInput, ("data", "indices"), types)),
-        constants={},
-        nodes=(OperatorNode("pick", row, ("data", "indices"), "out", {}),),
-        outputs=(GraphOutput("picked", "out"),),
-    )
-    write_ir(graph, "gather.xml")
-    outcome = ndgather("infer gather.xml")
-    assert (outcome.status, outcome.err) == (0, "")
-    assert [line.split()[0] for line in outcome.out.splitlines()] == ["input", "input", "output"]
 
 
 REFUSED = {

@@ -125,7 +125,7 @@ def test_report_names_the_correct_runtimes_among_those_that_ran_the_node(
     outcome = ndgather_in(tmp_path, f"{line} reference,odd_runtimes.dies")
     assert (outcome.status, outcome.err) == (1, "")
     first, *rest = outcome.out.split("GatherElements of q")
-    assert "GatherND of p (ai.onnx GatherND-13" in first
+    assert "GatherND of p (ai.onnx GatherND-13, https://" in first
     assert "  followed by: reference\n" in first
     assert not rest
 
@@ -287,7 +287,7 @@ def test_providers_for_the_reference_evaluator_are_refused():
         onnx_models.compare(MODEL, FEEDS, runtimes=["reference"], libraries={"openvino": ["x"]})
 
 
-def test_search_prints_json_with_and_without_counterexamples(odd_runtimes, ndgather_in, tmp_path):
+def test_search_reports_with_and_without_counterexamples(odd_runtimes, ndgather_in, tmp_path):
     del odd_runtimes
     onnx.save(MODEL, tmp_path / "model.onnx")
     onnx.save(
@@ -295,11 +295,12 @@ def test_search_prints_json_with_and_without_counterexamples(odd_runtimes, ndgat
         g (float[N] x) => (float[N] y) { y = Identity(x) }"""),
         tmp_path / "plain.onnx",
     )
-    line = "compare plain.onnx --json --search 2 --runtime reference"
-    nothing = ndgather_in(tmp_path, line)
-    assert (nothing.status, nothing.err) == (0, "")
+    line = "compare plain.onnx --search 2 --runtime reference"
+    nothing, text = ndgather_in(tmp_path, f"{line} --json"), ndgather_in(tmp_path, line)
+    assert (nothing.status, nothing.err, text.status, text.err) == (0, "", 0, "")
     searched = {"tries": 2, "what": None, "kept": None}
     assert json.loads(nothing.out) == {"same": True, "search": searched}
+    assert text.out == "The runtimes agree on all 2 inputs.\n"
     line = "compare model.onnx --json --search 40 --runtime odd_runtimes.clamps --keep kept"
     found = ndgather_in(tmp_path, f"{line} --size N=9")
     report = json.loads(found.out)

@@ -139,6 +139,19 @@ def test_violations_of_the_version_are_errors(model, rule, what, runtimes):
     assert finding.where == "pick"
 
 
+@pytest.mark.parametrize(
+    ("opset", "severity", "what", "runtimes"),
+    [
+        (9, PORTABLE, "ScatterElements-11 replaced it; onnxruntime runs it", ("onnx.reference",)),
+        (11, ERROR, "opset 11 has no Scatter (ScatterElements-11 replaced it)", ()),
+    ],
+)
+def test_scatter_is_reported_before_and_after_its_replacement(opset, severity, what, runtimes):
+    (finding,) = onnx_models.check(one_node("Scatter", updates=(2, 1), opset=opset))
+    assert (finding.severity, finding.rule, finding.runtimes) == (severity, "opset", runtimes)
+    assert finding.what.startswith(what)
+
+
 FLOAT16, BFLOAT16 = TensorProto.FLOAT16, TensorProto.BFLOAT16
 SCATTER = {"op_type": "ScatterND", "opset": 18, "updates": (2, 4)}
 SCATTER_ELEMENTS = {

@@ -266,7 +266,11 @@ def test_constants_file_is_opened_lazily(tmp_path):
         ("u4", b"\x21\x03", np.array([1, 2, 3])),
         ("i4", b"\xf7\x08", np.array([7, -1, -8])),
         ("u2", b"\x39", np.array([1, 2, 3])),
-        ("f16", np.array([1, -2, 0.5], "<f2").tobytes(), np.array([1, -2, 0.5])),
+        *(
+            (f"{kind[0]}{8 * int(kind[1])}", np.array(row, f"<{kind}").tobytes(), np.array(row))
+            for kinds, row in {"i1 i2 i4 i8 u1 u2 u4": [1, 2, 3], "f2 f4 f8": [1, -2, 0.5]}.items()
+            for kind in kinds.split()
+        ),
         ("bf16", b"\x80\x3f\x00\xc0\x00\x3f", np.array([1, -2, 0.5])),
         ("f8e4m3", b"\x38\xc0\x30", np.array([1, -2, 0.5])),
         ("u64", np.array([1, 2, 2**64 - 1], "<u8").tobytes(), np.array([1, 2, 2**64 - 1], "u8")),

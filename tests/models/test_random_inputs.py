@@ -58,6 +58,20 @@ def test_indices_of_several_nodes_fit_the_shortest_axis(sizes):
     assert set(onnx_models.random_inputs(shared)["at"]) == {0, 1}
 
 
+def test_every_type_is_random():
+    types = {"string": set("abcdefgh"), "bool": {False, True}, "uint8": {0, 1}}
+    ports = ", ".join(f"{name}[40, 50] {name}_in" for name in (*types, "float16"))
+    unread = model(f"g ({ports}) => (bool[40, 50] y) {{ y = Not(bool_in) }}")
+    made = onnx_models.random_inputs(unread)
+    assert {array.shape for array in made.values()} == {(40, 50)}
+    assert made["float16_in"].dtype == np.float16
+    assert 0 <= made["float16_in"].min() < 0.1 < 0.9 < made["float16_in"].max() <= 1
+    for name, values in types.items():
+        found, counts = np.unique(made[f"{name}_in"], return_counts=True)
+        assert set(found) == values
+        assert counts.min() > 0.8 * counts.mean()  # all values are equally likely
+
+
 def test_the_same_seed_gives_the_same_inputs():
     first, again = (onnx_models.random_inputs(TOKENS, 5) for _ in range(2))
     np.testing.assert_array_equal(first["tokens"], again["tokens"], strict=True)

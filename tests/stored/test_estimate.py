@@ -118,18 +118,24 @@ def one_thread():
 
 @pytest.mark.usefixtures("one_thread")
 def test_terms_of_the_memory():
-    """Eight bytes per point, the result, and a stored chunk per read in flight."""
+    """Eight bytes per point, the result, two chunks for decoding, and a chunk per read."""
     kept = {"shape": (640,), "chunks": (10,), "dtype": "f4"}
     near = zarr.create_array(store={}, **kept)
     far = zarr.create_array(zarr.storage.ObjectStore(obstore.store.MemoryStore()), **kept)
+    wide = zarr.create_array(store={}, **kept | {"dtype": "f8"})
     rows = np.arange(0, 640, 10)[:, None]
 
     def memory(array, rows):
         return estimate("gather_nd", array, rows).memory_bytes
 
     assert memory(near, np.tile(rows, (5, 1))) - memory(near, rows) == 4 * 64 * (8 + 4)
+    assert memory(wide, rows) - memory(near, rows) == 64 * 4 + 3 * 40
     assert memory(far, rows) - memory(near, rows) == (16 - 1) * 40
     assert memory(far, rows[:8]) - memory(near, rows[:8]) == (8 - 1) * 40
+    for kvstore in ("memory://", {"driver": "ocdbt", "base": "memory://"}):
+        spec = {"driver": "zarr3", "kvstore": kvstore, "metadata": near.metadata.to_dict()}
+        array = tensorstore.open(spec, create=True).result()
+        assert memory(array, rows) == memory(near, rows)
 
 
 def test_objects_that_are_not_stored_are_refused(tmp_path):
