@@ -25,8 +25,8 @@ SEVEN = torch.arange(7) % 5
 NAN, INF = math.nan, math.inf
 TINY = 5e-324  # the smallest subnormal number
 
-# The operator, its argument, its problem with the allowed values, values that are refused, values that are allowed, and
-# the call, in which v holds one of them.
+# The operator, its argument, its problem with the allowed values, values that are refused, values
+# that are allowed, and the call, in which v holds one of them.
 VALUES = """
 binary_cross_entropy|input|is not a probability (allowed: 0..1|1.0002,-0.1,NAN,INF|0.0,-0.0,1.0,TINY|F.binary_cross_entropy(v, torch.zeros_like(v))
 binary_cross_entropy|target|is not a probability (allowed: 0..1|1.0002,-0.1,NAN|0.0,-0.0,1.0,TINY|F.binary_cross_entropy(torch.full_like(v, 0.5), v)

@@ -65,7 +65,8 @@ def test_every_type_is_random():
     made = onnx_models.random_inputs(unread)
     assert {array.shape for array in made.values()} == {(40, 50)}
     assert made["float16_in"].dtype == np.float16
-    assert 0 <= made["float16_in"].min() < 0.1 < 0.9 < made["float16_in"].max() <= 1
+    assert made["float16_in"].min() < 0.1
+    assert made["float16_in"].max() > 0.9
     for name, values in types.items():
         found, counts = np.unique(made[f"{name}_in"], return_counts=True)
         assert set(found) == values

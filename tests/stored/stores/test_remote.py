@@ -4,7 +4,9 @@ import os
 import signal
 import threading
 import time
+from contextlib import nullcontext
 from datetime import timedelta
+from importlib.util import find_spec
 
 import numpy as np
 import obstore.store
@@ -246,6 +248,9 @@ def test_engine_reads_s3_with_storage_options(s3):
             assert found.a.isel(at).values.tolist() == [VALUES[7, 11], VALUES[0, 1]]
         assert given  # and stays as it is
     assert options["client_kwargs"]
+    unknown = options | {"use_ssl": False}  # fsspec reads, which needs s3fs
+    with nullcontext() if find_spec("s3fs") else pytest.raises(ImportError, match="s3fs"):
+        xr.open_dataset("s3://bucket/data", engine="ndgather", storage_options=unknown)
 
 
 def test_tensorstore_reads_s3(s3, layout, monkeypatch):
