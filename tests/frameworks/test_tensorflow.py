@@ -357,6 +357,15 @@ REFUSED = {
 }
 
 
+def test_fused_batch_axes_leave_one_size_unknown():
+    gather = ndgather.operator("GatherND", domain="openvino", version=5)
+    data, indices = np.arange(120).reshape(2, 3, 4, 5), np.arange(24).reshape(2, 3, 4, 1) % 4
+    types = [tf.TensorSpec(data.shape, tf.int64), tf.TensorSpec((2, 3, None, 1), tf.int64)]
+    function = tf.function(lambda *arrays: gather(*arrays, batch_dims=2), input_signature=types)
+    rows = np.take_along_axis(data, indices, 2)
+    np.testing.assert_array_equal(function(data, indices), rows.reshape(6, 4, 5))
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_graphs_raise_our_errors(name):
     function, error = REFUSED[name]

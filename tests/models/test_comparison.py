@@ -12,7 +12,7 @@ import pytest
 from onnx import helper
 from onnx.parser import parse_model
 
-from ndgather.errors import AttributeValueError, ModelError
+from ndgather.errors import AttributeValueError, ModelError, NdgatherError
 from ndgather.models import onnx as onnx_models
 from ndgather.models.graph.evaluation import index_places
 from ndgather.models.onnx.comparison.counterexamples import _draw_changes
@@ -285,6 +285,26 @@ def test_providers_for_the_reference_evaluator_are_refused():
         ModelError, match="libraries names the runtime 'openvino', which does not run"
     ):
         onnx_models.compare(MODEL, FEEDS, runtimes=["reference"], libraries={"openvino": ["x"]})
+
+
+WRONG = {
+    "runtimes": (5, "reference", []),
+    "rtol": (-1, None),
+    "atol": (-1, None),
+    "timeout": (0,),
+    "threads": (0, 1.5),
+    "providers": (5,),
+    "libraries": (5,),
+}
+
+
+@pytest.mark.parametrize("option", WRONG)
+@pytest.mark.parametrize("function", ["compare", "search"])
+def test_errors_name_the_function_and_the_option(function, option):
+    for value in WRONG[option]:
+        options = {"runtimes": ["reference"], option: value}
+        with pytest.raises(NdgatherError, match=f"^{function}: {option}(:| is| =)"):
+            getattr(onnx_models, function)(MODEL, FEEDS if function == "compare" else 2, **options)
 
 
 def test_search_reports_with_and_without_counterexamples(odd_runtimes, ndgather_in, tmp_path):

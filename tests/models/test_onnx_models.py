@@ -129,6 +129,11 @@ def test_operators_that_the_opset_lacks_are_refused():
             "(allowed: no attributes) "
             "(to repair it: convert --opset 12, which has ai.onnx GatherND-12)",
         ),
+        (  # no later version accepts index tuples longer than the axes after the batch
+            gather_model(opset=11, batch_dims=1),
+            "ai.onnx GatherND-11: batch_dims is not an attribute of this version "
+            "(allowed: no attributes)",
+        ),
         (
             gather_model(kind=TensorProto.FLOAT8E4M3FN),
             "ai.onnx GatherND-13: data.dtype = float8_e4m3fn is not supported (allowed: int8, "
@@ -136,7 +141,7 @@ def test_operators_that_the_opset_lacks_are_refused():
             "string, complex64, complex128, bfloat16)",
         ),
     ],
-    ids=["attribute", "type"],
+    ids=["attribute", "attribute that no version allows", "type"],
 )
 def test_violations_of_the_version_are_refused(model, text):
     dtypes = [helper.tensor_dtype_to_np_dtype(port.type.tensor_type.elem_type)

@@ -660,6 +660,10 @@ def test_missing_operators_are_named_in_the_error(name, inputs):
     model = model_of(f"y = {name}({inputs})", "float[2] x, int64[2] z", 13)
     with pytest.raises(NdgatherError, match=f"node {name} of 'y'"):
         onnx_models.convert(model, opset=12)
+    if name == "Hyper":
+        model.graph.node[0].ClearField("output")
+        with pytest.raises(NdgatherError, match="node Hyper without a name: opset 13"):
+            onnx_models.convert(model, opset=12)
 
 
 def same_values(first, second):

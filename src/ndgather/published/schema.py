@@ -342,9 +342,9 @@ class Inference:
 
     outputs: tuple[TensorType, ...]
     inputs: tuple[TensorType, ...]  # the input types, including inferred sizes and ranks
-    equalities: tuple[Equality, ...] = ()
-    depth: int | None = None
-    axis: int | None = None  # the first axis of data that is indexed, as a non-negative number
+    equalities: tuple[Equality, ...]
+    depth: int | None
+    axis: int | None  # the first axis of data that is indexed, as a non-negative number
 
 
 def dtype_name(array: Array) -> str:

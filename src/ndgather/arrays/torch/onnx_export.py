@@ -7,7 +7,6 @@ raise an error.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -21,15 +20,6 @@ from ndgather.errors import AttributeValueError
 
 _INT64, _BOOL, _UINT64 = 7, 9, 13  # element types in ONNX
 _UNSIGNED = (2, 4, 12, _UINT64)
-
-# Maps the types in an operator's schema to the Python types that torch.onnx expects.
-_ATTRIBUTES = {
-    "int": int,
-    "List[int]": Sequence[int],
-    "str": str,
-    "bool": bool,
-    "Optional[number]": float | None,
-}
 
 
 def onnx_translations() -> dict[Any, Callable[..., Any]]:
@@ -55,31 +45,17 @@ def onnx_translations() -> dict[Any, Callable[..., Any]]:
 
 
 def _translation(schema: Any) -> Callable[..., Any]:
-    """Return a function that has the signature of an operator and writes ONNX nodes."""
+    """Return a function that takes the arguments of an operator and writes ONNX nodes."""
     kind = schema.name.partition("::")[2]
-    parameter = inspect.Parameter
-    signature = inspect.Signature(
-        [
-            parameter(
-                argument.name,
-                parameter.POSITIONAL_OR_KEYWORD,
-                default=argument.default_value if argument.has_default_value() else parameter.empty,
-            )
-            for argument in schema.arguments
-        ]
-    )
+    defaults = {argument.name: argument.default_value for argument in schema.arguments}
 
     def translation(*tensors: Any, **options: Any) -> Any:
         from onnxscript import opset18  # noqa: PLC0415 - only exports need it
 
-        bound = signature.bind(*tensors, **options)
-        bound.apply_defaults()
-        return _WRITERS[kind](opset18, SimpleNamespace(**bound.arguments))
+        given = {**defaults, **dict(zip(defaults, tensors, strict=False)), **options}
+        return _WRITERS[kind](opset18, SimpleNamespace(**given))
 
-    types = {argument.name: _ATTRIBUTES.get(str(argument.type)) for argument in schema.arguments}
     translation.__name__ = kind
-    translation.__signature__ = signature  # type: ignore[attr-defined]  # as inspect reads it
-    translation.__annotations__ = {name: kind for name, kind in types.items() if kind is not None}
     return translation
 
 
