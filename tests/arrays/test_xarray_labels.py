@@ -134,6 +134,23 @@ def test_numbers_of_other_dtypes_are_compared_exactly_or_refused(dtype, method):
         assert found in (wanted[method] or [-1]), (other, label)
 
 
+@pytest.mark.parametrize("step", [1, -1])
+@pytest.mark.parametrize("dtype", [each for each in NUMBER_DTYPES if each != "f2"])
+def test_nearest_and_its_hint_end_outside_of_an_axis_of_every_dtype(dtype, step):
+    axis = np.array([10, 12, 14], dtype)[::step]
+    array = xr.DataArray(np.array([10.0, 12, 14])[::step], {"x": axis}, "x")
+    for other in NUMBER_DTYPES:
+        labels = np.array([8, 9, 10, 14, 15, 16], other)
+        found = array.ndgather.sel(x=labels, method="nearest", missing="nan")
+        np.testing.assert_array_equal(found, [np.nan, 10, 10, 14, 14, np.nan])
+        for label, is_near in ((6, True), (18, True), (5, False), (19, False)):
+            data = array if is_near else array.isel(x=[0, 0, 1, 2])
+            with pytest.raises(LabelError, match="more than half a step outside of x") as refused:
+                data.ndgather.sel(x=np.array([label], other), method={"x": "nearest"})
+            assert ("; write tolerance={'x': 4" in str(refused.value)) == is_near
+            assert ("tolerance" in str(refused.value)) == is_near
+
+
 @pytest.mark.parametrize("missing", ["raise", "nan"])
 @pytest.mark.parametrize("scalar", [False, True])
 @pytest.mark.parametrize(("dtype", "bits"), [("f4", 24), ("f8", 53)])

@@ -672,11 +672,12 @@ def _common_numbers(
         return _microseconds(values, index), _microseconds(labels, index)
     kinds = values.dtype.kind + labels.dtype.kind
     if kinds not in ("MM", "mm"):
-        if not {*kinds} <= {*"iuf"} or np.uint64 in (values.dtype, labels.dtype):
-            return None
-        if max(values.dtype.itemsize, labels.dtype.itemsize) > 8:
+        if not {*kinds} <= {*"iuf"} or max(values.dtype.itemsize, labels.dtype.itemsize) > 8:
             return None
         number = np.float64 if "f" in kinds else np.int64
+        for each in (values, labels) if number is np.int64 else ():
+            if each.dtype == np.uint64 and each.max(initial=0) >= 2**63:
+                return None
         return values.astype(number, copy=False), labels.astype(number, copy=False)
     common: Any = np.result_type(values, labels)
     if np.datetime_data(common)[0] == "generic" or np.datetime_data(common)[1] != 1:

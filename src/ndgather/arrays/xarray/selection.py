@@ -849,8 +849,11 @@ def _outside(
     if not hint:
         ways = []
         if index.dtype.kind in "iuf" and len(index) > 1 and name not in request.period:
-            far = np.maximum(low - labels[bad], labels[bad] - high).max()
-            steps = np.abs(np.diff(index.to_numpy()[[0, 1, -2, -1]]))[[0, 2]]
+            ends, wrong = index.to_numpy()[[0, 1, -2, -1]], labels[bad]
+            if index.dtype.kind in "iu":  # differences could wrap around
+                ends, wrong = ends.astype(object), wrong.astype(object)
+            far = np.maximum(min(ends) - wrong, wrong - max(ends)).max()
+            steps = np.abs(np.diff(ends))[[0, 2]]
             is_place = "latitude" not in meanings_of(data[name]) or abs(labels[bad]).max() <= 90
             # A label more than two steps away is probably wrong, so do not suggest a tolerance.
             if _fit_after_turns(request, data, name, labels[bad]):
