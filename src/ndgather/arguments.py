@@ -365,10 +365,14 @@ def plain_indices(caller: str, value: object, name: str = "indices") -> Array:
     try:
         indices = plain_array(caller, name, value)
     except DTypeError as error:
+        if (large := _large_integers(caller, value, name)) is not None:
+            return large
         hint = foreign.stacked_rows(value, name)
         if hint is None:
             raise
         raise DTypeError(f"{error}; write {hint}") from error
+    if indices.dtype == object:
+        _large_integers(caller, value, name)  # raises an error that names the entry
     if indices.size == 0 and not foreign.is_array(value):
         return indices.astype(np.int64)
     if indices.dtype.kind in "iu" and not indices.dtype.isnative:
@@ -376,6 +380,33 @@ def plain_indices(caller: str, value: object, name: str = "indices") -> Array:
     if indices.dtype.isbuiltin == dtypes.REGISTERED and number_kind(indices.dtype) == "i":
         return indices.astype(np.int8)  # 2-bit and 4-bit integers
     return indices
+
+
+def _large_integers(caller: str, value: object, name: str) -> Array | None:
+    """Return a list of integers beyond int64, which NumPy converts to floats or objects.
+
+    Return None for other values. Raise an error if no 64-bit type can represent all integers.
+    """
+    if not isinstance(value, list | tuple):
+        return None
+    try:
+        array = np.array(value, object)
+    except MemoryError:
+        raise
+    except Exception:  # the lists differ in length, or an element raised any exception
+        return None
+    entries = array.reshape(-1).tolist()
+    if not all(isinstance(each, int | np.integer) and type(each) is not bool for each in entries):
+        return None
+    limits = np.iinfo(np.int64 if min(entries) < 0 else np.uint64)
+    for number, entry in enumerate(entries):
+        if not limits.min <= entry <= limits.max:
+            at = messages.subscript(map(int, np.unravel_index(number, array.shape)))
+            raise DTypeError(
+                f"{caller}: {name}{at} = {entry} is out of range (allowed: "
+                f"{limits.min}..{limits.max})"
+            )
+    return array.astype(limits.dtype)
 
 
 def check_listed(call: Call) -> None:

@@ -85,6 +85,26 @@ def test_lists_match_numpy_arrays(value):
         np.testing.assert_array_equal(gather(np.arange(70, 77), inside), 70 + wanted % 7)
 
 
+@given(st.lists(st.sampled_from(EDGES), min_size=1, max_size=3), st.sampled_from([list, tuple]))
+def test_large_indices_are_exact_or_named_in_the_error(indices, container):
+    data, value = np.arange(70, 77), [container(indices)]
+    low, high = (-(2**63), 2**63 - 1) if min(indices) < 0 else (0, 2**64 - 1)
+
+    def error_naming(is_allowed, text):
+        number = next(n for n, each in enumerate(indices) if not is_allowed(each))
+        return pytest.raises(NdgatherError, match=rf"\[0, {number}\] = {indices[number]} {text}")
+
+    if not low <= min(indices) <= max(indices) <= high:
+        for function in (gather, gather_nd):
+            with error_naming(lambda each: low <= each <= high, "is out of range"):
+                function(data, value, mode="clip")
+        return
+    assert gather(data, value, mode="wrap").tolist() == [[70 + each % 7 for each in indices]]
+    if not -7 <= min(indices) <= max(indices) < 7:
+        with error_naming(lambda each: -7 <= each < 7, "is outside axis 0 of data"):
+            gather(data, value)
+
+
 NAMES = ["bool", *held.INTEGERS, "float16", "float32", "float64", "longdouble", *held.COMPLEX]
 VALUES = [*held.ENDS, True, 0.5, 0.1, 1e-300, 3.5e38, -65520.0, math.inf, -math.inf, math.nan, -0.0]
 
