@@ -155,14 +155,16 @@ def gather_windows(call: Call) -> Array | _core.Refusal:
     # Copy the starts, which another thread could change between the check and the gather.
     call = replace(call, indices=call.indices.copy())
     check(call)
-    window, lead = call.window_shape, call.indices.shape[:-1]
+    window, count = call.window_shape, math.prod(call.indices.shape[:-1])
     sizes = call.data.shape[: len(window)]
-    starts = np.empty(call.indices.shape, np.int64)
+    given = call.indices.reshape(count, len(window))
+    # Columns, because NumPy finds the minimum of a contiguous column ten times as fast.
+    flat = np.empty((len(window), count), np.int64).T
     for axis, (mode, size, wide) in enumerate(zip(call.modes, sizes, window, strict=True)):
-        starts[..., axis] = near(mode, call.indices[..., axis], size, wide)
+        flat[:, axis] = near(mode, given[:, axis], size, wide)
+    starts = flat.reshape(call.indices.shape)
     whole = replace(call, indices=starts, mode="fill")  # out-of-bounds windows are filled
-    flat = starts.reshape(math.prod(lead), len(window))
-    if not len(flat) or 0 in window:
+    if not count or 0 in window:
         return whole.run()
     low, high = np.minimum.reduce(flat), np.maximum.reduce(flat)
     covered = [
@@ -173,16 +175,15 @@ def gather_windows(call: Call) -> Array | _core.Refusal:
         return whole.run()
     # Do not build a box that is much larger than the windows.
     # For two 2x2 windows at opposite corners of a 1000x1000 image, the box has 10**6 elements.
-    count = math.prod(end - first for first, end in covered)
-    if count > max(_CONTINUED, len(flat)) * math.prod(window):
+    box = math.prod(end - first for first, end in covered)
+    if box > max(_CONTINUED, count) * math.prod(window):
         outside = np.flatnonzero(((flat < 0) | (flat > np.subtract(sizes, window))).any(axis=1))
-        if count > _CONTINUED * math.prod(window) * len(outside):
+        if box > _CONTINUED * math.prod(window) * len(outside):
             result = whole.run()
             if not isinstance(result, _core.Refusal):
                 _copy_elements(call, flat, outside, result)
             return result
-    starts -= low
-    return replace(whole, data=_continued(call, covered)).run()
+    return replace(whole, data=_continued(call, covered), indices=starts - low).run()
 
 
 def _continued(call: Call, covered: Sequence[tuple[int, int]]) -> Array:
@@ -204,8 +205,8 @@ def _continued(call: Call, covered: Sequence[tuple[int, int]]) -> Array:
 
 def _gather_axis(call: Call, data: Array, axis: int, at: Array) -> Any:
     """Gather slices of data along an axis. Slices at out-of-bounds positions are filled."""
-    taken = replace(call, kind=Kind.GATHER, data=data, indices=at, axis=axis, mode="fill", out=None)
-    return replace(taken, window_shape=(), negative=False).run()
+    axis_call = {"kind": Kind.GATHER, "data": data, "indices": at, "axis": axis, "mode": "fill"}
+    return replace(call, **axis_call, out=None, window_shape=(), negative=False).run()
 
 
 def _copy_elements(call: Call, starts: Starts, chosen: Starts, out: Array) -> None:
@@ -242,21 +243,18 @@ def check(call: Call) -> None:
     check_shapes(call)
     modes, window, shape = call.modes, call.window_shape, call.data.shape
     # With slices of size 0, the core validates the starts but has nothing to copy.
-    empty = np.empty((*call.data.shape[: len(window)], 0))
-    starts = arguments.native_indices(call)
-    call = replace(call, data=empty, indices=starts, mode="raise", fill_value=None, out=None)
+    empty, starts = np.empty((*shape[: len(window)], 0)), arguments.native_indices(call)
     others = [axis for axis, mode in enumerate(modes) if mode != "raise"]
-    if others:
-        _raise_refusal(replace(call, mode="fill"), shape)  # types and sizes
-        if len(others) == len(modes):
-            return
+    mode = "fill" if others else "raise"  # in mode "fill", only types and sizes are checked
+    call = replace(call, data=empty, indices=starts, mode=mode, fill_value=None, out=None)
+    _raise_refusal(call, shape)
+    if 0 < len(others) < len(modes):
         # Only axes in mode "raise" are checked, so other axes get short windows that start at 0.
         starts = starts.copy()
         starts[..., others] = 0
-        pairs = zip(modes, window, empty.shape, strict=False)
+        pairs = zip(modes, window, shape, strict=False)
         window = tuple(wide if mode == "raise" else min(wide, size) for mode, wide, size in pairs)
-        call = replace(call, indices=starts, window_shape=window)
-    _raise_refusal(call, shape)
+        _raise_refusal(replace(call, indices=starts, mode="raise", window_shape=window), shape)
 
 
 def _raise_refusal(call: Call, data: Sequence[int]) -> None:
