@@ -30,23 +30,21 @@ def run(call: Call) -> Array:
     if call.indices.dtype.kind not in "iu":
         raise arguments.index_dtype(call.caller, call.indices.dtype, call.indices_name)
     call = replace(call, indices=call.indices.copy())  # `out` or a thread may change it
-    if call.scatters:
-        arguments.check_updates(call, call.updates.shape, slow_path.result_shape(call))
-    if not call.scatters or call.out is not None:  # other scatters are checked while they run
-        _check_indices(call)
     if not call.scatters:
+        _check_indices(call)
         return slow_path.deliver(call, _gathered(call))
     out, data = call.out, call.data
-    if out is not None:
+    arguments.check_updates(call, call.updates.shape, slow_path.result_shape(call))
+    if out is not None:  # other scatters are checked while they run
+        _check_indices(call)
         arguments.check_plain_out(call, data.shape)
+    by_elements = data.dtype.hasobject or not data.itemsize or call.reduction == "none"
+    is_sparse = _SPARSE * call.updates.size < data.size
+    if not (by_elements or is_sparse) and reductions.has_start(call, data.dtype):
+        return slow_path.deliver(call, slow_path.scatter_in_steps(call))
     in_place = isinstance(out, np.ndarray) and _memory_of(out) == _memory_of(data)
     result = out if in_place else data.copy()
-    if data.dtype.hasobject or not data.itemsize or call.reduction == "none":
-        _replace(call, result)
-    elif _SPARSE * call.updates.size < data.size or not reductions.has_start(call, call.data.dtype):
-        _reduce(call, result)
-    else:
-        result = slow_path.scatter_in_steps(call)
+    (_replace if by_elements else _reduce)(call, result)
     return slow_path.deliver(call, result)
 
 
