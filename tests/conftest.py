@@ -38,7 +38,7 @@ PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")
 settings.register_profile("dev", **COMMON, max_examples=100)
 settings.register_profile("short", **COMMON, max_examples=20)
 settings.register_profile("quick", **COMMON, max_examples=5)
-settings.register_profile("nightly", **COMMON, max_examples=2_000)
+settings.register_profile("nightly", **COMMON, max_examples=500)
 settings.register_profile("fixed", **COMMON | {"derandomize": True}, max_examples=150)
 settings.load_profile(PROFILE)
 

@@ -25,7 +25,7 @@ LONGEST = 4 * 3600
 TASKS: dict[str, tuple[str, ...]] = {
     "nightly-draws": (
         "test",
-        "HYPOTHESIS_PROFILE=nightly",  # thousands of examples
+        "HYPOTHESIS_PROFILE=nightly",  # 500 examples each
         "PYTEST_FLAGS=-o faulthandler_timeout=3600",
     ),
     "nightly-frameworks": ("test-frameworks", "HYPOTHESIS_PROFILE=dev"),
