@@ -167,6 +167,9 @@ def test_strings_and_bfloat16():
     for number in (0, 1.5, np.datetime64("2026")):
         with pytest.raises(DTypeError, match=r"^gather: fill_value = "):
             ndgather.gather(tf.constant(["a", "b"]), [9], mode="fill", fill_value=number)
+    text = "scatter_nd: updates = ndarray object cannot be converted to a tensor: Failed to convert"
+    with pytest.raises(DTypeError, match=text):
+        ndgather.scatter_nd(tf.constant(["a", "b"]), [[0]], [None])
     halves = tf.constant([1.5, 2.5], tf.bfloat16)
     assert ndgather.scatter_elements(halves, [1], halves[:1], reduction="add").dtype == tf.bfloat16
 
