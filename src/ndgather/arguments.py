@@ -390,23 +390,20 @@ def _large_integers(caller: str, value: object, name: str) -> Array | None:
     if not isinstance(value, list | tuple):
         return None
     try:
-        array = np.array(value, object)
+        values = dtypes.array_of(value)
     except MemoryError:
         raise
     except Exception:  # the lists differ in length, or an element raised any exception
         return None
-    entries = array.reshape(-1).tolist()
-    if not all(isinstance(each, int | np.integer) and type(each) is not bool for each in entries):
+    entries = values.reshape(-1).tolist()
+    if not all(isinstance(each, int) and type(each) is not bool for each in entries):
         return None
-    limits = np.iinfo(np.int64 if min(entries) < 0 else np.uint64)
-    for number, entry in enumerate(entries):
-        if not limits.min <= entry <= limits.max:
-            at = messages.subscript(map(int, np.unravel_index(number, array.shape)))
-            raise DTypeError(
-                f"{caller}: {name}{at} = {entry} is out of range (allowed: "
-                f"{limits.min}..{limits.max})"
-            )
-    return array.astype(limits.dtype)
+    dtype = np.dtype(np.int64 if min(entries, default=0) < 0 else np.uint64)
+    converted, position = dtypes.hold(values, dtype)
+    if converted is None:
+        where = name + _shown_at(values, position or 0)
+        raise DTypeError(f"{caller}: {where} is out of range (allowed: {dtype.name})")
+    return converted
 
 
 def check_listed(call: Call) -> None:
