@@ -1,5 +1,6 @@
 """Axes found by their meaning, cyclic longitudes, and errors that explain why."""
 
+import itertools
 import re
 
 import numpy as np
@@ -77,6 +78,23 @@ def test_axes_are_found_by_their_meaning(ways, points, data):
         labels, size={names["lat"]: 1, names["lon"]: 1, names["time"]: 1}
     )
     np.testing.assert_array_equal(windows.values.ravel(), found)
+
+
+@pytest.mark.parametrize(
+    ("names", "labels"),
+    {
+        "lat latitude nav_lat": VALUES["lat"],
+        "lon long lng longitude nav_lon": VALUES["lon"],
+        "time valid_time datetime date timestamp": VALUES["time"],
+        "station station_id station_name": ["a", "b"],
+        "x easting": [0.0, 1.0],
+        "y northing": [0.0, 1.0],
+    }.items(),
+)
+def test_names_without_attributes_have_meanings(names, labels):
+    for axis, name in itertools.permutations(names.split(), 2):
+        data = xr.DataArray(np.arange(len(labels)), {axis: labels}, axis)
+        assert data.ndgather.sel({name: ("p", [labels[1]])}).item() == 1
 
 
 def test_ambiguous_names_are_refused():

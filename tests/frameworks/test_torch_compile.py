@@ -290,6 +290,7 @@ TAKEN = [
     lambda data: ndgather.scatter_nd(data, [[0]], [[1, 2, 3.0]], use_init_val=1),
     lambda data: ndgather.gather(data.numpy(), [0, 1]),
     lambda data: ndgather.gather([0.1, 0.2], data.long() % 2),
+    lambda data: ndgather.gather(data, [data[0, 0].long(), 1]),
     lambda data: ndgather.gather(indices=[0], data=data, memory="1 MiB", progress=print),
     lambda data: ndgather.gather(data, [0], executor=EXECUTOR),
 ]

@@ -61,7 +61,7 @@ def wrong(monkeypatch):
     package = types.ModuleType("ours_for_tests")
     package.__path__ = []
     module = types.ModuleType("ours_for_tests.wrong")
-    module.change = {}
+    module.change, module.threads = {}, []
 
     class Session:
         def __init__(self, source):
@@ -76,7 +76,11 @@ def wrong(monkeypatch):
                 for name, value in zip(names, values, strict=True)
             ]
 
-    module.session = lambda source, _options: Session(source)
+    def session(source, options):
+        module.threads.append(options.threads)
+        return Session(source)
+
+    module.session = session
     spec = types.SimpleNamespace(name=module.__name__, loader=None, submodule_search_locations=None)
     package.__spec__ = module.__spec__ = spec
     monkeypatch.setitem(sys.modules, "ours_for_tests", package)
@@ -540,7 +544,7 @@ def test_lost_updates_are_explained_with_a_remedy(wrong):
 
 def test_own_results_replace_the_result_of_a_node(wrong):
     wrong.change["lost"] = without_one
-    model = onnx_models.load(SUMS, runtime=wrong.__name__, own_results=True)
+    model = onnx_models.load(SUMS, runtime=wrong.__name__, own_results=True, threads=3)
     for _ in range(2):
         result = model.run(SUM_FEEDS)
         y, z = (output.array for output in result.outputs)
@@ -548,6 +552,7 @@ def test_own_results_replace_the_result_of_a_node(wrong):
         np.testing.assert_array_equal(z, np.array([4, 10], np.float32))
         assert len(result.differences) == 1
         assert "ScatterND of 'lost'" in result.differences[0]
+    assert wrong.threads == [3] * len(wrong.threads)
     found = onnx_models.run(SUMS, SUM_FEEDS, runtime=wrong.__name__, own_results=True)
     np.testing.assert_array_equal(found["z"], np.array([4, 10], np.float32))
 
