@@ -30,9 +30,9 @@ TASKS: dict[str, tuple[str, ...]] = {
     ),
     "nightly-frameworks": ("test-frameworks", "HYPOTHESIS_PROFILE=dev"),
     "nightly-runtimes": ("test-runtimes", "HYPOTHESIS_PROFILE=dev"),
-    "nightly-borders": ("check-borders", "TIME=1200"),
+    "nightly-borders": ("check-borders", "TIME=600"),
     "nightly-fuzz": ("fuzz", "TIME=300"),
-    "nightly-mutants": ("mutants", f"SAMPLE=100 {SEED}"),
+    "nightly-mutants": ("mutants", f"SAMPLE=30 {SEED}"),
 }
 NIGHT = (
     *("nightly-draws", "nightly-frameworks", "nightly-runtimes", "test-large", "test-xarray"),
