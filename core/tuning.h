@@ -58,8 +58,7 @@ struct Limits {
   Size range_tasks = 1024;
   Size parts_together = 8;             // parts of slices that are moved at a time
   Size parts_ahead = 16;               // prefetch distance of short updates and of parts of slices, in slices
-  Size rows_ahead = 8;                 // prefetch distance in panels and in their indices, in rows
-  Size ranges_ahead = 8;               // prefetch distance of copied ranges
+  Size rows_ahead = 8;                 // prefetch distance in panels and of their indices and results, and of copied ranges
   int shares_of_tasks = 64;            // maximum number of ranges that the tasks of a call are divided into
   Size pooled_bytes = Size{1} << 20;   // smaller results use NumPy's allocator
   Size huge_page = Size{2} << 20;      // on x86-64 and most ARM processors
@@ -85,7 +84,7 @@ inline constexpr Limits kLimits{
     .block = 4, .affine_block = 8, .index_block = 32, .slices_ahead = 2, .owners = 3, .lines_for_owners = 0, .border_samples = 16, .marked_bytes = 4, .line_samples = 6,
     .unsure_bytes = 16, .first_block = 1, .same_sets = 64, .spread_positions = 2, .half_lines = 96, .longest_task = 200,
     .longest_wait = INT64_MAX, .point_tile = 4, .digit_bits = 2, .chunks = 6, .listed_chunks = 2, .range_task_bytes = 16,
-    .range_tasks = 5, .parts_together = 1, .parts_ahead = 1, .rows_ahead = 1, .ranges_ahead = 2, .shares_of_tasks = 2,
+    .range_tasks = 5, .parts_together = 1, .parts_ahead = 1, .rows_ahead = 1, .shares_of_tasks = 2,
     .pooled_bytes = 4096, .huge_page = 4096};
 // clang-format on
 using Narrow = std::uint8_t;

@@ -50,14 +50,10 @@ bool View::take(const dlpack::Tensor& of) {
   if (of.device_type != dlpack::kCpu || of.rank < 0 || of.rank > kMaxRank || bits == 0 || bits % 8 != 0) return false;
   static_assert(sizeof(std::int64_t) == sizeof(Size));
   const auto *shape = reinterpret_cast<const Size*>(of.shape), *strides = reinterpret_cast<const Size*>(of.strides);
-  Size dense[kMaxRank], elements = 1;
-  for (int d = of.rank - 1; d >= 0 && strides == nullptr; --d) {
-    dense[d] = elements;
-    elements *= std::max<Size>(shape[d], 1);
-  }
+  if (strides == nullptr && of.rank > 0) return false;  // as in versions before 1.2
   type_ = of.type;
   char* const first = static_cast<char*>(of.data) + of.byte_offset;
-  copy({first, of.rank, shape, strides != nullptr ? strides : dense}, bits / 8, static_cast<std::size_t>(bits / 8));
+  copy({first, of.rank, shape, strides}, bits / 8, static_cast<std::size_t>(bits / 8));
   return of.data != nullptr || is_empty_;  // no memory: a placeholder such as a tensor that is being traced
 }
 

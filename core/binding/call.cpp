@@ -74,7 +74,6 @@ Call::~Call() {
   references_ = true;  // unless read_arguments() finds a reason against it
 #endif
   if (const auto refusal = read_arguments()) return refused(refusal);
-  if (const auto refusal = read_shapes()) return refused(refusal);
   if (const auto refusal = provide_out()) return refused(refusal);
   const bool foreign = library_ != nullptr;
   if (const auto refusal = foreign ? hold() : Refusal{}) return refused(refusal);
@@ -126,14 +125,10 @@ Refusal Call::view(PyObject* object, View& view) {
 Refusal Call::view_held(PyObject* object, View& view) {
   const int before = converted_count_;
   const Refusal refusal = this->view(object, view);
-  return refusal || converted_count_ == before || view.has_type_of(data_) ? refusal : convert(view);
-}
-
-[[gnu::noinline]] Refusal Call::convert(View& view) {
-  PyArrayObject*& last = converted_[converted_count_ - 1];
-  if (auto refusal = convert_numbers(last, data_)) return refusal;
-  view.take(last);
-  return {};
+  if (refusal || converted_count_ == before || view.has_type_of(data_)) return refusal;
+  const Refusal unfit = convert_numbers(converted_[before], data_);
+  if (!unfit) view.take(converted_[before]);
+  return unfit;
 }
 
 Refusal Call::read_arguments() {
@@ -172,7 +167,7 @@ Refusal Call::read_arguments() {
       plan_.fill = fill_;
     }
   }
-  if (!records_) return {};
+  if (!records_) return read_shapes();
   const bool by_library = indices_.numpy() == nullptr && data_.numpy() == nullptr && updates_.numpy() == nullptr;
   const bool is_plain = given_[kOut] == Py_None && plan_.fill == nullptr;
   return {by_library && is_plain ? Rule::gradient : Rule::fallback};

@@ -37,7 +37,6 @@ class Call {
 
  protected:
   Refusal read_arguments();
-  Refusal read_shapes();
   Refusal provide_out();
   Refusal check_first();
   Refusal first_bad();
@@ -57,9 +56,9 @@ class Call {
 
  private:
   Refusal read_options();
+  Refusal read_shapes();
   Refusal view(PyObject* object, View& view);
   Refusal view_list(PyObject* object, View& view);
-  Refusal convert(View& view);
   Refusal view_held(PyObject* object, View& view);
   Refusal view_out(const Shape& shape);
   Refusal hold();

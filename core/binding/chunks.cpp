@@ -59,7 +59,6 @@ Refusal TableCall::plan_elements(const ChunkTable& table) {
 
 PyObject* TableCall::run(ChunkTable& table, bool again) {
   Refusal refusal = read_arguments();
-  if (!refusal) refusal = read_shapes();
   if (!refusal) refusal = plan_elements(table);
   bool inside = true;
   Size listed[kLimits.listed_chunks];

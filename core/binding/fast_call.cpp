@@ -9,10 +9,10 @@ namespace {
 
 struct FastCall {
   PyObject* slow_path;                 // a Python function for calls that the core refuses
-  PyObject* names[kArgumentCount];     // names of the parameters, in the order of the signature
+  Names names;                         // of the parameters, in the order of the signature
   Argument positions[kArgumentCount];  // the argument that each parameter stands for
   PyObject* defaults[kArgumentCount];  // in the order of Argument
-  Py_ssize_t count, required, positional;
+  Py_ssize_t required, positional;
 };
 
 // Functions look up their entry by kind, because a function object with its own state could not be pickled.
@@ -26,13 +26,9 @@ bool bind(const FastCall& to, PyObject* const* args, Py_ssize_t count, PyObject*
   for (Py_ssize_t a = count; a < to.required; ++a) given[to.positions[a]] = nullptr;
   const Py_ssize_t named = names != nullptr ? PyTuple_Size(names) : 0;
   for (Py_ssize_t n = 0; n < named; ++n) {
-    PyObject* name = PyTuple_GetItem(names, n);
-    const auto is_name = [&](PyObject* known) { return known == name || PyUnicode_Compare(known, name) == 0; };
-    PyObject* const* end = to.names + to.count;
-    PyObject* const* found = std::find(to.names + count, end, name);
-    if (found == end) found = std::find_if(to.names + count, end, is_name);
-    if (found == end) return false;
-    given[to.positions[found - to.names]] = args[count + n];
+    const int found = position_among(PyTuple_GetItem(names, n), to.names);
+    if (found < 0 || found < count) return false;
+    given[to.positions[found]] = args[count + n];
   }
   return std::all_of(to.positions, to.positions + to.required, [&](Argument position) { return given[position] != nullptr; });
 }
@@ -84,16 +80,16 @@ PyObject* make_fast_call(PyObject*, PyObject* arguments) {
       PyTuple_Size(defaults) != kArgumentCount || !PyUnicode_Check(doc)) {
     return do_not_fit("kind, names and defaults");
   }
-  FastCall to = {slow_path, {}, {}, {}, count, required, positional};
+  FastCall to = {slow_path, {names, static_cast<int>(count), {}}, {}, {}, required, positional};
   for (Py_ssize_t n = 0; n < count; ++n) {
     const int position = position_among(PyTuple_GetItem(names, n), argument_names);
     if (position < 0) return do_not_fit("parameters");
-    to.names[n] = PyTuple_GetItem(names, n);
+    to.names.each[n] = PyTuple_GetItem(names, n);
     to.positions[n] = static_cast<Argument>(position);
   }
   for (int a = 0; a < kArgumentCount; ++a) to.defaults[a] = PyTuple_GetItem(defaults, a);
-  // These references are never released, because functions of an earlier import of the module may still use them.
-  for (PyObject* kept : {slow_path, names, defaults, doc}) Py_INCREF(kept);
+  // The arguments are never released, because functions of an earlier import of the module may still use them.
+  Py_INCREF(arguments);
   fast_calls[kind] = to;
   PyMethodDef& method = methods_of(std::make_integer_sequence<int, std::size(kKindNames)>())[kind];
   method.ml_doc = PyUnicode_AsUTF8AndSize(doc, nullptr);

@@ -174,10 +174,7 @@ PyObject* accept_exchange(PyObject*, PyObject* arguments) {
     if (libraries[n].type == made.type) Py_RETURN_TRUE;
   }
   if (count == kMostLibraries) Py_RETURN_FALSE;
-  for (PyObject* kept :
-       {type, made.gradient, made.records, made.negated, made.conjugated, made.transforms, made.written, made.bytes}) {
-    Py_INCREF(kept);
-  }
+  Py_INCREF(arguments);  // and so keep the type and all members of the library
   libraries[count] = made;
   library_count.store(count + 1, std::memory_order_release);
   Py_RETURN_TRUE;

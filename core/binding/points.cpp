@@ -75,7 +75,6 @@ class PointCall : Call {
 PyObject* PointCall::sort(PyObject* steps, Size begin, PyArrayObject* places, PyArrayObject* positions) {
   Refusal refusal = read_arguments();
   if (!refusal && library_ != nullptr) return do_not_fit("indices");  // nothing keeps their memory alive
-  if (!refusal) refusal = read_shapes();
   PointGrid grid;
   if (!refusal) refusal = plan_points(steps, grid);
   const Size n = PyArray_SIZE(positions);

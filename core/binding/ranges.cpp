@@ -86,9 +86,9 @@ void RangeCopy::copy_task(const Task& first, const Task& last) const noexcept {
   const bool is_joined = plan_.slice_rank == 0 && axis_.indexed == width && axis_.dense == width;
   each_step(plan_.loop, plan_.loop_rank, plan_.indexed, plan_.dense, [&](const char* from, char* to) {
     for (Size r = first.range; r < count_ && r <= last.range; ++r) {
-      if (r + kLimits.ranges_ahead < count_ && lengths_[r + kLimits.ranges_ahead] > 0) {
-        const char* const next = from + starts_[r + kLimits.ranges_ahead] * axis_.indexed;
-        const Size wanted = std::min(2 * kTuning.prefetch_bytes, lengths_[r + kLimits.ranges_ahead] * width);
+      if (r + kLimits.rows_ahead < count_ && lengths_[r + kLimits.rows_ahead] > 0) {
+        const char* const next = from + starts_[r + kLimits.rows_ahead] * axis_.indexed;
+        const Size wanted = std::min(2 * kTuning.prefetch_bytes, lengths_[r + kLimits.rows_ahead] * width);
         for (Size b = 0; b < wanted; b += kLine) prefetch(next + b);
       }
       const Size begin = r == first.range ? first.offset : 0;
