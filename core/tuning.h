@@ -58,10 +58,10 @@ struct Limits {
   Size range_tasks = 1024;
   Size parts_together = 8;             // parts of slices that are moved at a time
   Size parts_ahead = 16;               // prefetch distance of short updates and of parts of slices, in slices
-  Size rows_ahead = 8;                 // prefetch distance in panels and of their indices and results, and of copied ranges
-  int shares_of_tasks = 64;            // maximum number of ranges that the tasks of a call are divided into
-  Size pooled_bytes = Size{1} << 20;   // smaller results use NumPy's allocator
-  Size huge_page = Size{2} << 20;      // on x86-64 and most ARM processors
+  Size rows_ahead = 8;  // prefetch distance in panels and of their indices and results, and of copied ranges
+  int shares_of_tasks = 64;  // maximum number of ranges that the tasks of a call are divided into
+  Size pooled_bytes = Size{1} << 20;  // smaller results use NumPy's allocator
+  Size huge_page = Size{2} << 20;  // on x86-64 and most ARM processors
 };
 
 #ifndef NDGATHER_TINY
