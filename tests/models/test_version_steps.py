@@ -29,6 +29,7 @@ SQUARE = "float[1,2,4,4] x"
 CASES = {
     "clip": ("l = Constant<value_float=0.25>() y = Clip(x, l)", FLOATS, 13, 7),
     "constant of shape": ("s = Shape(x) y = ConstantOfShape(s)", FLOATS, 21, 9),
+    "dropout": ("y = Dropout<seed=1>(x)", FLOATS, 12, 10),
     "gelu": ("y = Gelu(x)", FLOATS, 20, 11),
     "mean of the default axes": ("y = MeanVarianceNormalization(x)", "float[2,3,4,4] x", 13, 8),
     "group normalization": (
@@ -60,7 +61,11 @@ CASES = {
     "pad": ("p = Constant<value_ints=[0,0,1,0,0,2]>() y = Pad(x, p)", FLOATS, 19, 9),
     "power of an integer": ("e = Constant<value_int=2>() y = Pow(x, e)", FLOATS, 15, 9),
     "absolute values": ("y = ReduceL1<noop_with_empty_axes=1>(x)", FLOATS, 18, 13),
-    "reduce": ("a = Constant<value_ints=[0,-1]>() y = ReduceMean<keepdims=0>(x, a)", FLOATS, 18, 9),
+    "reduce": (
+        "a = Constant<value_ints=[0,-1]>()"
+        " y = ReduceMean<keepdims=0, noop_with_empty_axes=1>(x, a)",
+        FLOATS, 18, 9,
+    ),
     "reshape of dynamic sizes": (
         "s = Shape(x) b = Constant<value_ints=[0]>() e = Constant<value_ints=[1]>()"
         " n = Slice(s, b, e) t = Constant<value_ints=[12]>() f = Concat<axis=0>(n, t)"

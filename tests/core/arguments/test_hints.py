@@ -184,9 +184,45 @@ def test_followed_hints_give_the_intended_result(function, arrays, result):
     np.testing.assert_array_equal(followed(function, lists), result)
 
 
+# Our names, and names in other libraries.
+ARGUMENTS = {
+    "data": "input params a arr operand tensor",
+    "indices": "index",
+    "updates": "src source value values v",
+    "axis": "dim",
+    "reduction": "reduce",
+    "use_init_val": "include_self",
+    "fill_value": "default_value",
+}
+CHOICES = {
+    "none": "assign overwrite replace set update =",
+    "add": "sum plus + +=",
+    "sub": "subtract minus - -=",
+    "mul": "multiply times prod product * *=",
+    "min": "minimum amin",
+    "max": "maximum amax",
+    "mean": "average avg",
+    "raise": "promise_in_bounds",
+}
+FUNCTIONS = {
+    "ndgather.gather": "take index_select embedding",
+    "ndgather.gather_elements": "take_along_axis take_along_dim",
+    "ndgather.gather_nd": "vindex",
+    "ndgather.scatter_elements": "scatter scatter_reduce put_along_axis",
+    "ndgather.scatter_elements(..., reduction='add')": "scatter_add",
+    "ndgather.scatter_nd": "index_put tensor_scatter_nd_update",
+    "ndgather.scatter_nd(..., reduction='add')": (
+        "add_at bincount index_add segment_sum tensor_scatter_nd_add"
+    ),
+    "ndgather.checked_indices": "checked",
+    "import ndgather.arrays.xarray, and array.ndgather.sel": "sel isel xarray",
+    "from ndgather.models import onnx": "check compare convert infer load models onnx run",
+}
+
+
 def test_names_of_other_libraries():
     """Each error gives our name, and our name works."""
-    for meant, words in messages.ELSEWHERE["argument"].items():
+    for meant, words in ARGUMENTS.items():
         for name in words.split():
             for function in (gather, gather_elements, scatter_nd, scatter_elements):
                 parameters = inspect.signature(function).parameters
@@ -195,14 +231,14 @@ def test_names_of_other_libraries():
                 with pytest.raises(CallError, match=f"{name} = 1 is not an argument") as caught:
                     function(**given, **{name: 1})
                 assert str(caught.value).endswith(f"; write {meant}=") == (meant in parameters)
-    for meant, words in messages.ELSEWHERE["choice"].items():
+    for meant, words in CHOICES.items():
         for name in words.split():
             option = "mode" if meant == "raise" else "reduction"
             with pytest.raises(AttributeValueError) as caught:
                 scatter_nd(DATA, [[0]], DATA[:1], **{option: name.upper()})
             assert str(caught.value).endswith(f"; write {meant!r}")
             scatter_nd(DATA, [[0]], DATA[:1], **{option: meant})
-    for meant, words in messages.ELSEWHERE["function"].items():
+    for meant, words in FUNCTIONS.items():
         for name in words.split():
             with pytest.raises(AttributeError, match=re.escape(f"; write {meant}")):
                 ndgather.__getattr__(name)  # as if ndgather.models were not imported yet

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ndgather.array_call import Kind
 from ndgather.errors import DTypeError
 from ndgather.models import Array
-from ndgather.published.schema import OperatorVersion, Role, dtype_name
+from ndgather.published.schema import OperatorVersion, dtype_name
 from ndgather.runtimes.runtime import dtype_named
 
 Position = tuple[int, ...]
@@ -73,21 +73,18 @@ def index_places(
 
     For a gather, the list contains a single position. For a scatter, the list contains a position
     for each update of the element, up to eight. The list is empty if `row` has a definition.
+    `row` is from ONNX, where `axis` is an attribute and Gather has no batch dims.
     """
     if row.definition is not None:
         return []
     data, indices = inputs[0], inputs[1]
-    batch = int(attributes.get("batch_dims", 0))
-    batch += indices.ndim if batch < 0 else 0
-    known = dict(zip((item.role for item in row.inputs), inputs, strict=False))
-    axis = int(np.reshape(known.get(Role.AXIS, attributes.get("axis", 0)), ()))
-    axis %= max(data.ndim, 1)
+    axis = int(attributes.get("axis", 0)) % max(data.ndim, 1)
     if row.kind is Kind.GATHER_ND:
         positions = [at[: indices.ndim - 1]]
     elif row.kind is Kind.GATHER_ELEMENTS:
         positions = [at]
     elif row.kind is Kind.GATHER:
-        positions = [(*at[:batch], *at[axis : axis + indices.ndim - batch])]
+        positions = [at[axis : axis + indices.ndim]]
     elif row.kind is Kind.SCATTER_ND:
         depth = indices.shape[-1]
         wrapped = np.where(indices < 0, indices + np.array(data.shape[:depth]), indices)
