@@ -97,6 +97,33 @@ def test_names_without_attributes_have_meanings(names, labels):
         assert data.ndgather.sel({name: ("p", [labels[1]])}).item() == 1
 
 
+# From section 4 of the CF conventions.
+UNITS = "degrees_{0} degree_{0} degree_{1} degrees_{1} degree{1} degrees{1}"
+
+
+@pytest.mark.parametrize(
+    ("attribute", "values", "name"),
+    [
+        ("units", UNITS.format("north", "N"), "lat"),
+        ("units", UNITS.format("east", "E"), "lon"),
+        ("standard_name", "latitude", "lat"),
+        ("standard_name", "longitude", "lon"),
+        ("standard_name", "time", "time"),
+        ("standard_name", "projection_x_coordinate", "x"),
+        ("standard_name", "projection_y_coordinate", "y"),
+        ("axis", "X", "x"),
+        ("axis", "Y", "y"),
+        ("axis", "T", "time"),
+        ("cf_role", "timeseries_id", "station"),
+    ],
+)
+def test_one_attribute_gives_the_meaning(attribute, values, name):
+    for value in values.split():
+        axis = xr.Variable("k", [5, 7], {attribute: value})
+        data = xr.DataArray([0, 1], {"k": axis}, "k")
+        assert data.ndgather.sel({name: ("p", [7])}).item() == 1
+
+
 def test_ambiguous_names_are_refused():
     data = xr.DataArray(
         np.zeros((2, 2)),

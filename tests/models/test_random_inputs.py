@@ -88,6 +88,17 @@ def test_open_sizes_can_be_set_by_name_or_axis():
         onnx_models.random_inputs(relu, sizes={"w": 5})
 
 
+def test_inputs_of_unknown_rank_are_refused():
+    relu = model("g (float[] x) => (float[] y) { y = Relu(x) }")
+    relu.graph.input[0].type.tensor_type.ClearField("shape")
+    with pytest.raises(ModelError) as caught:
+        onnx_models.random_inputs(relu)
+    assert str(caught.value) == (
+        "input 'x': the model does not declare its rank, so its values cannot be random (allowed: "
+        "--input, with its values)"
+    )
+
+
 def test_excessive_sizes_are_refused():
     model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
         pick (float[N, M] data, int64[K, 1] rows) => (float[K, M] y)

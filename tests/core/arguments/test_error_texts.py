@@ -3,6 +3,7 @@
 import inspect
 import pickle
 from dataclasses import dataclass, field
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -487,6 +488,29 @@ def test_out_that_cannot_store_references_is_named(function, dtype):
         with pytest.raises(ndgather.errors.NdgatherError) as caught:
             getattr(ndgather, function)(*arguments, out=out)
         assert str(caught.value) == f"{function}: {text}"
+
+
+RECORDS = [
+    np.dtype([("a", "i4"), ("b", "i4")]),
+    np.dtype([("a", "f4"), ("b", "i4")]),
+    np.dtype([("b", "i4"), ("a", "i4")]),
+    np.dtype([("a", "i1"), ("b", "i4")], align=True),
+    np.dtype("i8"),
+]
+
+
+@pytest.mark.parametrize("function", ["gather_nd", "scatter_nd"])
+def test_out_must_have_the_fields_of_data(function):
+    pairs = permutations(RECORDS, 2)
+    for (one, other), indices in product(pairs, ([[0], [1]], np.array([[0], [1]]))):
+        data, out = np.ones(2, one), np.zeros(2, other)
+        arguments = (data, indices) if function == "gather_nd" else (data, indices, data)
+        with pytest.raises(DTypeError) as caught:
+            getattr(ndgather, function)(*arguments, out=out)
+        assert str(caught.value) == (
+            f"{function}: out.dtype = {other} differs from data.dtype = {one} (allowed: {one})"
+        )
+        assert out.tolist() == np.zeros(2, other).tolist()
 
 
 def test_unknown_mode_is_reported_before_fill_value():

@@ -15,7 +15,6 @@ from ndgather import (
     gather_elements,
     gather_nd,
     gather_windows,
-    messages,
     operator,
     scatter_elements,
     scatter_nd,
