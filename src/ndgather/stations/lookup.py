@@ -71,6 +71,7 @@ _ISO = re.compile(rf"\d{{4}}-?\d\d-?\d\d(?:[T ]{_CLOCK} ?{_ZONE}?)?|\d{{4}}-\d\d
 _ZONED = re.compile(rf".*[T ]\d\d.*{_ZONE}")
 _CELL = 200  # estimated memory per cell (a Python object), in bytes
 _EXAMPLE = "such as 2010-07-14T06:30"
+_LISTING = "PROPFIND"  # the request to list a directory, which errors of obstore name
 _NO_DATA_SET = "an array has no coordinates (allowed: the group that contains it)"
 _KEEP = "--keep COLUMN makes a column select nothing"
 
@@ -495,7 +496,9 @@ def opened(place: str, group: str | None = None) -> xarray.Dataset:
     with messages.converted_errors(lambda error: _unreadable(place, error)):
         try:
             data = opener(xarray.open_dataset, **options)
-        except Exception:
+        except Exception as error:
+            if _LISTING in reason(error):  # other attempts would wait for its retries again
+                raise
             _check_group(place, group)
             if not groups_of(place, group):
                 raise
@@ -569,7 +572,7 @@ def _unreadable(place: str, error: Exception) -> NdgatherError:
     if no_reader or isinstance(error, ImportError):
         return messages.reader_missing(place, getattr(error, "name", None))
     why = reason(error)
-    if "PROPFIND" in why:  # obstore's request to list a directory
+    if _LISTING in why:
         why = (
             "the server does not list its files, and the metadata of the group is not consolidated "
             "(allowed: a group after zarr.consolidate_metadata(store))"
