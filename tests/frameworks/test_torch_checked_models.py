@@ -629,6 +629,7 @@ def test_each_thread_has_its_own_blocks():
         assert entered.wait(20)
     with pytest.raises(IndexError, match="index 9 is out of bounds"):
         noise(5, 4)[BAD]
+    assert torch.unravel_index(T(7), (2, 2)) == (1, 1)  # torch itself does not check
     left.set()
     thread.join()
     assert [error.value for error in errors] == [9]

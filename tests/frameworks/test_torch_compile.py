@@ -4,15 +4,18 @@ import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import ndgather
 import ndgather.arrays.torch.compiling
+from ndgather.errors import NdgatherError
 from tests.frameworks.drawn_calls import GATHERS as GATHER_NAMES
 from tests.frameworks.drawn_calls import SCATTERS as SCATTER_NAMES
 from tests.frameworks.drawn_calls import drawn_calls
@@ -149,6 +152,29 @@ def test_fake_tensors_have_only_shapes():
         assert ndgather.gather_nd(data, indices).shape == (5, 3)
         with pytest.raises(ndgather.errors.ShapeError, match=r"indices\.shape\[-1\] = 3"):
             ndgather.gather_nd(data, torch.empty(5, 3, dtype=torch.int64))
+
+
+SQUARE, INDICES = torch.zeros(5, 3), torch.tensor([[1], [2]])
+UNFIT = {
+    "updates of a lower rank": partial(ndgather.scatter_nd, SQUARE, INDICES, torch.ones(2)),
+    "updates of a higher rank": partial(ndgather.scatter_nd, SQUARE, INDICES, SQUARE[None, :2]),
+    "indices of another rank": partial(ndgather.gather_elements, SQUARE, INDICES[0]),
+    "long index tuples": partial(ndgather.gather_nd, SQUARE, torch.tensor([[0, 0, 0]])),
+    "an axis": partial(ndgather.gather, SQUARE, INDICES, axis=2),
+    "batch dims": partial(ndgather.gather, SQUARE, INDICES[0], axis=1, batch_dims=2),
+}
+
+
+@pytest.mark.parametrize("call", UNFIT.values(), ids=UNFIT)
+def test_ranks_are_checked_if_sizes_are_symbols(call):
+    """Apart from sizes, the errors are those of eager calls."""
+    with pytest.raises(NdgatherError) as eager:
+        call()
+    traced = make_fx(partial(call.func, **call.keywords), tracing_mode="symbolic")
+    with pytest.raises(type(eager.value)) as caught:
+        traced(*call.args)
+    eager, symbolic = (re.sub(r"\bs?\d+\b", "N", str(each.value)) for each in (eager, caught))
+    assert symbolic == eager
 
 
 def test_traced_and_functionalized_programs(rng):

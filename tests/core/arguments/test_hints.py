@@ -319,8 +319,8 @@ def test_kinds_have_their_properties():
 def test_names_of_the_core_match_the_annotations():
     assert (*_core.REDUCTIONS, "mean") == ("none", "add", "sub", "mul", "min", "max", "mean")
     assert get_args(reference.Reduction) == (*_core.REDUCTIONS, "mean")
-    assert _core.GATHER_MODES == ("raise", "wrap", "clip", "fill")
-    assert _core.SCATTER_MODES == ("raise", "wrap", "clip", "drop")
+    assert get_args(api.Mode) == _core.GATHER_MODES == ("raise", "wrap", "clip", "fill")
+    assert get_args(api.ScatterMode) == _core.SCATTER_MODES == ("raise", "wrap", "clip", "drop")
     assert set(get_args(reference.Mode)) == {*_core.GATHER_MODES, *_core.SCATTER_MODES}
     kinds = "gather_nd gather_elements gather scatter_nd scatter_elements gather_windows"
     assert " ".join(_core.KINDS) == " ".join(Kind) == kinds

@@ -20,6 +20,7 @@ from torch._C import _functorch as functorch
 from torch._functorch.pyfunctorch import temporarily_pop_interpreter_stack
 
 from ndgather import foreign, reductions, slow_path
+from ndgather.arguments import updates_do_not_fit
 from ndgather.array_call import Call, Kind, Mode, _core, replace
 from ndgather.arrays import lowering
 from ndgather.arrays.torch import autograd, checks, composition
@@ -95,11 +96,15 @@ def _fake(kind: str, *arguments: Any) -> torch.Tensor:
     if _has_known_shapes(call):
         slices = checks.check_shapes(call)
     else:
+        lowering.check_shapes(call, data, indices)
         for axis in range(call.batch_dims):
             torch._check(data[axis] == indices[axis])
         slices = tuple(lowering.layout_of(call, data, indices).result)
         if call.scatters:
-            for size, wanted in zip(call.updates.shape, slices, strict=True):
+            updates = call.updates.shape
+            if len(updates) != len(slices):
+                raise updates_do_not_fit(call, data, indices, slices, updates)
+            for size, wanted in zip(updates, slices, strict=True):
                 torch._check(size == wanted)
     return call.data.new_empty(data if call.scatters else slices)
 
