@@ -390,6 +390,7 @@ def _large_integers(caller: str, value: object, name: str) -> Array | None:
     if not isinstance(value, list | tuple):
         return None
     try:
+        foreign.check(caller, name, value)  # NumPy crashes if it reads a tensor without memory
         values = dtypes.array_of(value)
     except MemoryError:
         raise
