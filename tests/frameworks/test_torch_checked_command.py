@@ -20,14 +20,16 @@ import torch
 import beside
 
 class Kept:
-    pass
+    def __del__(self):  # after the functions that are called at exit
+        self.embed(self.indices)
 
 def main(what):
-    embed = torch.nn.Embedding(50, 8)
+    kept.embed = embed = torch.nn.Embedding(50, 8)
     print(what, __name__, __file__, beside.NAME, sys.argv, torch.__file__ != __file__)
     os.chdir("/")
     print(inspect.getsource(Kept))
-    embed(torch.tensor([3, 49]))
+    kept.indices = torch.tensor([3, 49])
+    embed(kept.indices)
     if what == "bad":
         embed(torch.tensor([[3, 49], [50, 7]]))
     if what == "exit":
@@ -281,7 +283,7 @@ def test_bad_index_is_named(folder):
         "ndgather.errors.IndexOutOfBoundsError: embedding: indices[1, 0] = 50 is outside axis 0 of "
         "weight, which has size 50 (allowed: 0..49)\n"
     ) in found.stderr
-    assert "/sub/train.py:20: embed(torch.tensor([[3, 49], [50, 7]]))\n" in found.stderr
+    assert "/sub/train.py:22: embed(torch.tensor([[3, 49], [50, 7]]))\n" in found.stderr
 
 
 def test_settings_before_the_import_of_torch_apply(folder):
