@@ -205,8 +205,18 @@ def _continued(call: Call, covered: Sequence[tuple[int, int]]) -> Array:
 
 def _gather_axis(call: Call, data: Array, axis: int, at: Array) -> Any:
     """Gather slices of data along an axis. Slices at out-of-bounds positions are filled."""
-    axis_call = {"kind": Kind.GATHER, "data": data, "indices": at, "axis": axis, "mode": "fill"}
-    return replace(call, **axis_call, out=None, window_shape=(), negative=False).run()
+    taken = replace(
+        call,
+        kind=Kind.GATHER,
+        data=data,
+        indices=at,
+        axis=axis,
+        mode="fill",
+        out=None,
+        window_shape=(),
+        negative=False,
+    )
+    return taken.run()
 
 
 def _copy_elements(call: Call, starts: Starts, chosen: Starts, out: Array) -> None:

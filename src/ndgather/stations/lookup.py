@@ -71,7 +71,7 @@ _ISO = re.compile(rf"\d{{4}}-?\d\d-?\d\d(?:[T ]{_CLOCK} ?{_ZONE}?)?|\d{{4}}-\d\d
 _ZONED = re.compile(rf".*[T ]\d\d.*{_ZONE}")
 _CELL = 200  # estimated memory per cell (a Python object), in bytes
 _EXAMPLE = "such as 2010-07-14T06:30"
-_LISTING = "PROPFIND"  # the request to list a directory, which errors of obstore name
+_LISTING = "PROPFIND"  # the HTTP method with which obstore lists a directory
 _NO_DATA_SET = "an array has no coordinates (allowed: the group that contains it)"
 _KEEP = "--keep COLUMN makes a column select nothing"
 
