@@ -2,9 +2,10 @@
 
 .PHONY: nightly test-frameworks test-torch test-kernels test-jax test-gpu test-runtimes test-xarray test-newer test-versions oldest-versions \
   test-large test-targets check-long test-docs wheel test-wheels release-check release-wheel check-core \
-  check-borders check-asan check-tsan check-portable fuzz faults mutants bench bench-quick models models-quick exports conformance
+  check-borders check-asan check-tsan check-portable fuzz faults mutants bench bench-quick models models-quick exports conformance \
+  nightly-environments
 
-# Tasks run one after another, even if one fails. Their output is in build/nightly.
+# Tasks run even if another one fails. Their output is in build/nightly.
 nightly release-check: export SEED := $(or $(SEED),$(TODAY))
 
 nightly:  ## every night, and before a release: everything too slow for `make check`; at most four hours; NIGHTLY=rest continues, NIGHTLY='fuzz mutants' runs parts
@@ -263,3 +264,10 @@ $(FUZZER)/core_fuzz: $(BUILD_FILES) $(CORE_CALLS) $(VENV)/installed-fuzz
 	$(BIN)/cmake -S . -B $(@D) -G Ninja -DNDGATHER_SANITIZE=fuzzer -DNDGATHER_TINY=$(TINY) -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 	  -DCMAKE_CXX_COMPILER=$(CLANGXX) -DPython_EXECUTABLE=$(abspath $(BIN)/python)
 	$(BIN)/cmake --build $(@D) --target core_fuzz
+
+# Two tasks that run at the same time must not build the same file.
+OF_NIGHT := $(VENV)/built-for-jax $(addprefix $(RUNTIMES)/installed-,all exports frameworks) $(CMAKE) \
+  build/address-core/core_calls build/address/installed build/thread/installed build/borders/built \
+  build/mutants/installed $(FUZZER)/core_fuzz
+
+nightly-environments: $(OF_NIGHT)  ## part of nightly: builds what several of its tasks need

@@ -1,9 +1,10 @@
 """``python -m tools.nightly night|rest|release|TASK...``: run make targets one after another.
 
-A task runs even if the previous task failed, with ``make --keep-going``. build/nightly contains the
-output of each task, and a page with its time, exit status and last line. After `LONGEST` seconds
-the run ends and stops the current task. ``rest`` runs the tasks of a night that have not passed on
-the current commit, according to the page of the last run.
+A task runs even if the previous task failed, with ``make --keep-going``. At night, two tasks run at
+a time after the tasks of `FIRST`. build/nightly contains the output of each task, and a page with
+its time, exit status and last line. After `LONGEST` seconds the run ends and stops the current
+tasks. ``rest`` runs the tasks of a night that have not passed on the current commit, according to
+the page of the last run.
 """
 
 import os
@@ -13,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,40 +36,71 @@ TASKS: dict[str, tuple[str, ...]] = {
     "nightly-fuzz": ("fuzz", "TIME=300"),
     "nightly-mutants": ("mutants", f"SAMPLE=30 {SEED}"),
 }
-NIGHT = (
-    *("nightly-draws", "nightly-frameworks", "nightly-runtimes", "test-large", "test-xarray"),
-    *("test-targets", "check-long", "check-asan", "check-tsan", "nightly-borders", "nightly-fuzz"),
-    *("faults", "nightly-mutants", "check-portable"),
+# These build the environments of the others, or use two processors.
+FIRST = ("nightly-environments", "nightly-draws")
+# The longest first, so that the last pair ends at about the same time.
+PAIRED = (
+    *("test-targets", "check-long", "faults", "check-asan", "nightly-frameworks"),
+    *("nightly-mutants", "nightly-fuzz", "check-tsan", "nightly-runtimes", "nightly-borders"),
+    *("check-portable", "test-large", "test-xarray"),
 )
 RELEASE = ("release-wheel", "test-wheels", "lint", "docs")
 
 
-def run_task(task: str, seconds: float) -> tuple[int, str]:
-    """Return the exit status of a task (124 if it took too long) and its last line of output."""
-    target, *variables = TASKS.get(task, (task,))
-    log = FOLDER / f"{task}.log"
-    settings = dict(each.split("=", 1) for each in variables if each.startswith("HYPOTHESIS"))
-    options = [each for each in variables if not each.startswith("HYPOTHESIS")]
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            ["make", "--keep-going", target, *options],
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, **settings},
-            start_new_session=True,
-        )
-        try:
-            status = process.wait(seconds)
-        except BaseException as error:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            if not isinstance(error, subprocess.TimeoutExpired):
-                raise
-            return 124, f"stopped after {seconds:.0f} s"
-    lines = log.read_text(errors="replace").splitlines()
-    said = [line for line in lines if line and not line.startswith("make")]
-    return status, said[-1][:150] if said else ""
+class Task:
+    """A running target of make."""
+
+    def __init__(self, name: str) -> None:
+        target, *variables = TASKS.get(name, (name,))
+        settings = dict(each.split("=", 1) for each in variables if each.startswith("HYPOTHESIS"))
+        options = [each for each in variables if not each.startswith("HYPOTHESIS")]
+        self.name, self.begun, self.log = name, time.monotonic(), FOLDER / f"{name}.log"
+        with self.log.open("wb") as file:
+            self.process = subprocess.Popen(
+                ["make", "--keep-going", target, *options],
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, **settings},
+                start_new_session=True,
+            )
+
+    def kill(self) -> None:
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def outcome(self) -> tuple[int, str]:
+        """Return the exit status (124 if it was stopped) and a row of the page."""
+        seconds = time.monotonic() - self.begun
+        status = self.process.wait()
+        lines = self.log.read_text(errors="replace").splitlines()
+        said = [line for line in lines if line and not line.startswith("make")]
+        last = said[-1][:150] if said else ""
+        if status == -signal.SIGKILL:
+            status, last = 124, f"stopped after {seconds:.0f} s"
+        return status, f"{seconds:4.0f} {status:3}  {self.name}: {last}"
+
+
+def run_tasks(tasks: Sequence[str], at_a_time: int, end: float) -> Iterator[tuple[int, str]]:
+    """Run tasks until `end`, some at a time, and yield the outcome of each when it ends."""
+    waiting, running = [*tasks], list[Task]()
+    try:
+        while waiting or running:
+            while waiting and len(running) < at_a_time:
+                if time.monotonic() < end:
+                    running.append(Task(waiting.pop(0)))
+                else:
+                    yield 124, f"{0:4} 124  {waiting.pop(0)}: not begun"
+            time.sleep(0.05)
+            for task in [*running]:
+                if time.monotonic() > end:
+                    task.kill()
+                if task.process.poll() is not None:
+                    running.remove(task)
+                    yield task.outcome()
+    finally:
+        for task in running:
+            task.kill()
 
 
 def describe_commit() -> str:
@@ -85,9 +118,8 @@ def passed_tasks(commit: str) -> list[re.Match[str]]:
 
 
 def main(*words: str) -> int:
-    lists: dict[tuple[str, ...], tuple[str, ...]]
-    lists = {("night",): NIGHT, ("rest",): NIGHT, ("release",): RELEASE}
-    tasks = lists.get(words, words)
+    night = words in (("night",), ("rest",))
+    first, paired = (FIRST, PAIRED) if night else (RELEASE if words == ("release",) else words, ())
     commit = describe_commit()
     passed = passed_tasks(commit) if words == ("rest",) else []
     if not passed:
@@ -97,19 +129,15 @@ def main(*words: str) -> int:
     lines = [f"{datetime.now(UTC):%Y-%m-%d %H:%M}, {commit}, SEED={SEED}", "   s  rc  task"]
     lines += [row[0] for row in passed]
     print(*lines, sep="\n", flush=True)
-    seconds, failed, begun = sum(int(row[1]) for row in passed), 0, time.monotonic()
-    for task in tasks:
-        if task in [row[2] for row in passed]:
-            continue
-        started = time.monotonic()
-        left = LONGEST - (started - begun)
-        status, said = run_task(task, left) if left > 0 else (124, "not begun")
-        failed += status != 0
-        took = round(time.monotonic() - started)
-        seconds += took
-        lines.append(f"{took:4} {status:3}  {task}: {said}")
-        print(lines[-1], flush=True)
-        PAGE.write_text("\n".join([*lines, f"{seconds:4} s in all", ""]))
+    failed, begun = 0, time.monotonic()
+    for tasks, at_a_time in ((first, 1), (paired, 2)):
+        left = [task for task in tasks if task not in [row[2] for row in passed]]
+        for status, row in run_tasks(left, at_a_time, begun + LONGEST):
+            failed += status != 0
+            lines.append(row)
+            print(row, flush=True)
+            seconds = time.monotonic() - begun
+            PAGE.write_text("\n".join([*lines, f"{seconds:4.0f} s in this run", ""]))
     return int(failed > 0)
 
 

@@ -123,7 +123,8 @@ def test_nightly_runs_every_task_and_fails_if_one_fails(tmp_path, tasks, fails, 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux and make")
 def test_nightly_rest_runs_tasks_that_have_not_passed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(nightly, "NIGHT", ("right", "wrong"))
+    monkeypatch.setattr(nightly, "FIRST", ("right",))
+    monkeypatch.setattr(nightly, "PAIRED", ("wrong",))
     monkeypatch.setattr(nightly, "describe_commit", lambda: "abc")
     (tmp_path / "Makefile").write_text(TASKS.replace("echo 3", "echo x >> times; echo 3"))
     for each in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):
@@ -142,3 +143,27 @@ def test_nightly_rest_runs_tasks_that_have_not_passed(tmp_path, monkeypatch):
     assert nightly.main("night") == 1
     assert "124  right: stopped after" in page.read_text()
     assert "124  wrong: not begun" in page.read_text()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux and make")
+def test_two_tasks_of_a_night_run_at_a_time(tmp_path, monkeypatch):
+    # "one" and "two" end only if both run; "first" and "last" fail if another task runs.
+    monkeypatch.chdir(tmp_path)
+    Path("Makefile").write_text("""
+first last: ; @mkdir alone; sleep 0.3; rmdir alone
+one: ; @mkdir one; [ ! -e alone ]; until [ -e two ]; do sleep 0.05; done
+two: ; @mkdir two; [ ! -e alone ]; until [ -e one ]; do sleep 0.05; done
+three: ; @rmdir one two; echo 3 passed
+""")
+    monkeypatch.setattr(nightly, "FIRST", ("first", "last"))
+    monkeypatch.setattr(nightly, "PAIRED", ("one", "two", "three"))
+    assert nightly.main("night") == 0
+    rows = re.findall(
+        r"^ *\d+ +(\d+)  (\w+): (.*)$", Path("build/nightly/page.txt").read_text(), re.MULTILINE
+    )
+    assert sorted(rows[2:4]) == [("0", "one", ""), ("0", "two", "")]
+    assert rows[:2] + rows[4:] == [
+        ("0", "first", ""),
+        ("0", "last", ""),
+        ("0", "three", "3 passed"),
+    ]
