@@ -159,6 +159,7 @@ class Team {
     const auto waited = Clock::now() - begin;
     // If processors are idle, workers take at most about half as long again as the caller.
     if (waited - (begin - started) / 2 < std::chrono::nanoseconds(kLimits.longest_wait)) return;
+    if (forget_.exchange(false, std::memory_order_relaxed)) alone_ = {};
     const bool again = begin - std::exchange(last_wait_, begin) < 2 * alone_;
     factor_ = again ? std::min(2 * factor_, 16 * kAlone) : kAlone;
     alone_ = std::min<Clock::duration>(factor_ * waited, kMostAlone);
@@ -172,6 +173,12 @@ class Team {
     if (Clock::now() < until) return true;
     alone_until_.store({}, std::memory_order_relaxed);
     return false;
+  }
+
+  // Ends a pause, and lets the next long wait count as the first. Any thread may call this.
+  void forget_waits() noexcept {
+    forget_.store(true, std::memory_order_relaxed);
+    alone_until_.store({}, std::memory_order_relaxed);
   }
 
  private:
@@ -253,6 +260,7 @@ class Team {
   std::atomic<unsigned> open_{0};  // the job that threads may enter, or 0
   std::atomic<int> inside_{0}, awake_{0};  // threads in the job, and threads that do not sleep
   std::atomic<Clock::time_point> alone_until_{};
+  std::atomic<bool> forget_{false};
   Clock::time_point last_wait_{};  // when the last long wait of a caller began
   Clock::duration alone_{};        // how long the last pause was, or would have been
   int factor_ = kAlone;            // how long the next pause is, as a multiple of the wait
@@ -284,7 +292,10 @@ int threads() noexcept { return thread_count.load(std::memory_order_relaxed); }
 
 int usable_threads() noexcept { return threads() > 1 && team().is_hindered() ? 1 : threads(); }
 
-void set_threads(int count) noexcept { thread_count.store(count, std::memory_order_relaxed); }
+void set_threads(int count) noexcept {
+  thread_count.store(count, std::memory_order_relaxed);
+  team().forget_waits();
+}
 
 void prepare_threads() noexcept { team(); }
 

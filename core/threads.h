@@ -22,6 +22,8 @@
 namespace ndgather {
 
 int threads() noexcept;
+
+// Also ends a pause, see usable_threads(), so that the next call uses this number of threads.
 void set_threads(int count) noexcept;
 
 // Returns how many threads a call may use now. Returns 1 for a while if callers had to wait for an interrupted thread.
