@@ -109,8 +109,10 @@ Refusal read_index_type(const View& indices, IndexType& type) {
   }
   const bool is_swapped = indices.numpy() != nullptr && PyArray_ISBYTESWAPPED(indices.numpy()) &&
                           PyTypeNum_ISINTEGER(PyArray_TYPE(indices.numpy()));
-  // An empty list of index tuples is often written as np.empty((0, 2)), which has dtype float64.
-  const bool is_empty_list = indices.is_empty() && (kind == 'f' || kind == kBfloat);
+  // An empty list of index tuples is often written as np.empty((0, 2)), which has dtype float64. Python also decides about
+  // types that NumPy lacks, such as 8-bit floats.
+  const bool is_unknown = kind == 0 && indices.numpy() == nullptr;
+  const bool is_empty_list = indices.is_empty() && (kind == 'f' || kind == kBfloat || is_unknown);
   return {is_swapped || is_empty_list ? Rule::fallback : Rule::index_dtype};
 }
 

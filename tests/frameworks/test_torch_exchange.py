@@ -56,6 +56,12 @@ def test_every_dtype_keeps_its_bits(dtype):
     assert torch.equal(bits(taken(scattered, PLACES[:1])), bits(updates[:1]))
 
 
+@pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if dtype.is_floating_point], ids=str)
+def test_empty_floats_are_no_index_tuples(dtype):
+    tuples = torch.empty((0, 2), dtype=dtype)
+    assert ndgather.gather_nd(torch.zeros(2, 3), tuples).shape == (0,)
+
+
 def test_layouts():
     base = torch.arange(24.0).reshape(4, 6)
     for data in (base.T, base[1:, ::2], base[2:], base.expand(2, 4, 6)[1]):
