@@ -200,6 +200,9 @@ def test_tensor_scatter_is_inferred():
     assert inferred.outputs == (TensorType("float16", ("N", 8, "S", 64)),)
     assert inferred.inputs[1].shape == ("N", 8, "T", 64)
     assert CACHE.infer(TensorType(), TensorType()).outputs[0].dtype is None
+    batches = (TensorType(None, RankAtLeast((size,))) for size in (5, 6))
+    with pytest.raises(errors.ShapeError, match=r"update\.shape = \(6, .*allowed: \(5, \.\.\.\)"):
+        CACHE.infer(*batches)
     with pytest.raises(errors.IndexOutOfBoundsError, match=r"write_indices\[0\] = 7"):
         CACHE.infer(
             TensorType(None, (1, 8, 4)),

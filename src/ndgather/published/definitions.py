@@ -103,7 +103,12 @@ def _infer_tensor_scatter(call: CallShapes) -> Axes:
     if starts is not None:
         _equate(call, Role.INDICES, cache.sizes[:1])
     if not (cache.exact and update.exact):
-        call.sizes.equate(cache.sizes[0], update.sizes[0])
+        shape, batches = call.shown(update), cache.sizes[:1]
+        if not call.sizes.equate(batches[0], update.sizes[0]):
+            raise ShapeError(
+                f"{call.caller}: update.shape = {shown(shape)} does not match the other inputs "
+                f"(allowed: {shown(call.shown(Axes(batches, exact=False)))})"
+            )
         return cache
     size, count = cache.sizes[axis], update.sizes[axis]
     wanted = list(cache.sizes)
