@@ -47,6 +47,19 @@ def test_rows(threads, width, rows):
         assert np.array_equal(ndgather.gather(data, places, out=out), expected)
 
 
+@pytest.mark.parametrize("size", [3, 5, 12, 24])
+@pytest.mark.parametrize("width", [100_000, 200_003])
+def test_filled_rows_of_elements_across_lines(threads, size, width):
+    """Threads share a few rows in parts, which consist of whole elements."""
+    rows = np.arange(3 * width * size).reshape(3, width, size).astype(np.uint8)
+    data, fill = rows.view(f"V{size}")[..., 0], np.arange(size, dtype=np.uint8)
+    places, value = [2, 9, 0, -7], fill.view(f"V{size}")[0, ...]
+    found = ndgather.gather(data, places, mode="fill", fill_value=value)
+    found = found.view(np.uint8).reshape(4, width, size)
+    assert np.array_equal(found[::2], rows[[2, 0]])
+    assert (found[1::2] == fill).all()
+
+
 @pytest.mark.parametrize("width", [256, 1_024])
 @pytest.mark.parametrize("gap", [1, 16])
 def test_rows_of_planes_apart(threads, width, gap):
