@@ -56,4 +56,9 @@ def overlapping_calls(draw: st.DrawFn, function: str) -> tuple[PublicCall, draws
     if draw(st.booleans()):
         indices = placed(call.indices.shape, index_kind)
         indices[...] = call.indices
-    return replace(call, data=data, indices=indices, updates=updates), out
+    options = call.options
+    if options.get("mode") == "fill" and out.size and draw(st.booleans()):
+        # A fill value in `out`, which must be read before it is overwritten.
+        at = np.unravel_index(draw(st.integers(0, out.size - 1)), out.shape)
+        options = {**options, "fill_value": out[(*at, ...)]}
+    return replace(call, data=data, indices=indices, updates=updates, options=options), out

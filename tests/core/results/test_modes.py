@@ -31,6 +31,14 @@ OTHER_ZEROS = {
 }
 
 
+@pytest.mark.parametrize("place", range(5))
+def test_fill_value_may_be_an_element_of_out(place):
+    out = np.arange(5.0)
+    options = {"mode": "fill", "fill_value": out[place, ...], "out": out}
+    result = ndgather.gather(np.array([10.0, 20.0]), [1, 9, 0, 9, 9], **options)
+    assert result.tolist() == [20, place, 10, place, place]
+
+
 @pytest.mark.parametrize("dtype", OTHER_ZEROS)
 def test_default_fill_value_is_zero_of_the_dtype(dtype):
     kind = np.dtypes.StringDType() if dtype == "T" else np.dtype(dtype)
