@@ -230,6 +230,14 @@ def test_diff_of_index_rules_names_the_part():
     assert [each.what for each in found] == ["index_rule.negative", "index_rule.outside"]
 
 
+def test_diff_lists_every_rule_of_a_row():
+    other = operator("ScatterNDUpdate", domain="openvino", version=3)
+    found = [each.what for each in operator("ScatterND", version=11).diff(other)]
+    assert found[-3:] == ["index_rule.negative", "duplicates", "one_element_updates"]
+    found = [each.what for each in operator("Gather").diff(operator("GatherND", version=12))]
+    assert found[-3:] == ["kind", "batch_rule", "lowest_depth"]
+
+
 def test_diff_with_itself_is_empty():
     for op in operators():
         assert op.diff(op) == ()

@@ -185,6 +185,9 @@ def test_tensor_scatter_refuses():
 def test_tensor_scatter_does_not_truncate_strings():
     result = CACHE(np.array([["a", "b"]]), np.array([["cd"]]), axis=1)
     assert result.tolist() == [["cd", "b"]]
+    for cache, update in ((b"a", "cd"), ("a", b"cd")):
+        with pytest.raises(errors.DTypeError, match=r"update\.dtype = .* differs from data"):
+            CACHE(np.array([[cache, cache]]), np.array([[update]]), axis=1)
 
 
 def test_optional_input_may_be_none():
@@ -450,5 +453,11 @@ def test_gather_block_quantized_is_inferred():
     assert inferred.inputs[3] == TensorType()
     points = BLOCKS.infer(data, TensorType("int64", (7,)), scales, TensorType()).inputs[3]
     assert points == TensorType("uint8", ("V", 1))
+    for size in ("K", None, 1):  # scales of floats may be broadcast
+        scale = TensorType("float32", (size, 2))
+        floats = TensorType("float8_e4m3fn", (4, 32))
+        inferred = BLOCKS.infer(floats, TensorType("int64", (7,)), scale, block_size=16)
+        assert inferred.inputs[2] == scale
+        assert inferred.equalities == ()
     unknown = BLOCKS.infer(TensorType(None, ("V", 128)), TensorType(None, (7,)), scales)
     assert unknown.outputs == (TensorType("float16", (7, None)),)

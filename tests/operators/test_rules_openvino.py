@@ -193,6 +193,18 @@ def test_gather_undefined_out_of_bounds_raises_before_8(version, value):
         openvino("Gather", version)(ROWS, [value], 0)
 
 
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("columns", [0, 1])
+def test_gather_negative_index_raises_for_every_size_of_the_axis(dtype, columns):
+    """Along long axes, an index type may have no values beyond the end."""
+    for size in (127, 128, 129, 255, 256, 257):
+        data = np.zeros((size, columns))
+        bad = -1 if dtype.startswith("int") else size
+        if bad <= np.iinfo(dtype).max:
+            with pytest.raises(errors.IndexOutOfBoundsError, match=rf"= {bad} is outside axis 0"):
+                openvino("Gather", 7)(data, np.array([0, bad], dtype), 0)
+
+
 # scatters: types, attributes and shapes
 
 
