@@ -154,6 +154,11 @@ TUPLES = {
         (DATA, (ROWS, ROWS)),
         DATA[ROWS, ROWS],
     ),
+    "a tuple of index arrays whose common dtype is a float": (
+        gather_nd,
+        (DATA, (ROWS, ROWS.astype(np.uint64))),
+        DATA[ROWS, ROWS],
+    ),
     "a tuple of index arrays of a scatter of elements": (
         scatter_elements,
         (DATA, (ROWS, ROWS), DATA[ROWS, ROWS]),

@@ -161,6 +161,8 @@ def test_single_length_applies_to_all_ranges():
     [
         ([0, -2], {"stops": [1, 3]}, IndexOutOfBoundsError, r"starts\[1\] = -2 is before axis 0 of "
          r"data, which has size 6 \(allowed: 0\.\.5\); counted from the end, it is 4$"),
+        ([-6], {"lengths": 1}, IndexOutOfBoundsError, "starts.*; counted from the end, it is 0$"),
+        ([-7], {"lengths": 1}, IndexOutOfBoundsError, r"starts.*\(allowed: 0\.\.5\)$"),
         ([0, 7], {"stops": [1, 8]}, IndexOutOfBoundsError, r"starts\[1\] = 7 is beyond axis 0"),
         ([0, 4], {"stops": [1, 9]}, IndexOutOfBoundsError, r"stops\[1\] = 9 is beyond axis 0 of "
          r"data, which has size 6 \(allowed: 4\.\.6\)$"),
