@@ -164,6 +164,8 @@ done.set()
 for _ in range(2):
     subprocess.run([sys.executable, "-I", "-c", "print('isolated')"], check=True)
     subprocess.run([sys.executable, "-c", "print('apart')"], env={"PYTHONPATH": ""}, check=True)
+options = "-Werror::ImportWarning", "-Xint_max_str_digits=0"
+subprocess.run([sys.executable, *options, "-c", "print('checked', 'SEI')"], check=True)
 """
 TRACED = """\
 import hashlib
@@ -340,7 +342,7 @@ def test_error_in_torchscript_has_the_text(folder):
 
 def test_unchecked_parts_are_reported_once(folder):
     found = run(folder, "-m", "ndgather", "checked", "alone.py")
-    assert found.stdout == 2 * "isolated\napart\n"
+    assert found.stdout == 2 * "isolated\napart\n" + "checked SEI\n"
     assert found.returncode == 0
     first, second, third = found.stderr.splitlines()
     assert first.startswith("ndgather checked: thread 'early' is not checked: it started before")
