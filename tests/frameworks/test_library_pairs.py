@@ -422,5 +422,14 @@ def test_unusual_arrays_give_a_result_or_an_error(library, draws):
                 raise
 
 
+@pytest.mark.parametrize("use", ["updates", "fill", "cotangent"])
+def test_tensor_with_a_gradient_is_converted_unless_gradients_are_recorded(use):
+    tensor = torch.arange(3.0, dtype=torch.float64).requires_grad_()
+    odd = tensor[1] if use == "fill" else tensor
+    with torch.no_grad():
+        values = values_of(USES[use](DATA, odd))
+    assert values.tolist() == ([1.0] if use == "fill" else [0.0, 1.0, 2.0])
+
+
 def frames_of(error):
     return traceback.extract_tb(error.__traceback__)

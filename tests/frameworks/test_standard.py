@@ -112,12 +112,21 @@ def test_dtypes_that_numpy_lacks():
 
 
 def test_results_have_the_device_of_data():
-    device = array_api_strict.Device("device1")
+    device, host = map(array_api_strict.Device, ("device1", "CPU_DEVICE"))
     data = array_api_strict.asarray([[1, 2], [3, 4]], device=device)
     indices = array_api_strict.asarray([1], device=device)
     assert ndgather.gather(data, indices).device == device
     assert ndgather.gather(data, [1]).device == device
     assert ndgather.scatter_nd(data, [[1]], [[5, 6]]).device == device
+    for result, wanted in (
+        (ndgather.gather_elements(data, indices[:, None], -1), [[2]]),
+        (ndgather.gather_elements(data, [[1, 0]]), [[3, 2]]),
+        (ndgather.gather(data, [[1], [0]], 1, batch_dims=1), [[2], [3]]),
+        (ndgather.gather_windows(data, [[-1, 0]], (2, 1), mode="fill"), [[[0], [1]]]),
+        (ndgather.gather_nd(data, array_api_strict.zeros((0, 2), device=device)), []),
+    ):
+        assert result.device == device
+        assert np.from_dlpack(result.to_device(host)).tolist() == wanted
     empty = ndgather.gather(data, array_api_strict.asarray([], device=device))
     assert empty.shape == (0, 2)
 

@@ -155,6 +155,9 @@ def test_operators_have_tangents(rng):
         for result in (ops.gather_nd(dual, INDICES), ndgather.gather_nd(dual, INDICES)):
             got = torch.autograd.forward_ad.unpack_dual(result).tangent
             same(got, tangent[INDICES[:, 0]])
+        filled = ndgather.gather_nd(dual, torch.tensor([[1], [9]]), mode="fill", fill_value=5)
+        got = torch.autograd.forward_ad.unpack_dual(filled).tangent
+        same(got, torch.stack([tangent[1], torch.zeros_like(tangent[1])]))
     _, got = jvp(lambda x: ops.scatter_nd(x, INDICES, x[:3]), (data,), (tangent,))
     wanted = tangent.clone()
     wanted[3], wanted[1] = tangent[1], tangent[2]
