@@ -59,6 +59,6 @@ def overlapping_calls(draw: st.DrawFn, function: str) -> tuple[PublicCall, draws
     options = call.options
     if options.get("mode") == "fill" and out.size and draw(st.booleans()):
         # A fill value in `out`, which must be read before it is overwritten.
-        at = np.unravel_index(draw(st.integers(0, out.size - 1)), out.shape)
+        at: Any = np.unravel_index(draw(st.integers(0, out.size - 1)), out.shape)
         options = {**options, "fill_value": out[(*at, ...)]}
     return replace(call, data=data, indices=indices, updates=updates, options=options), out
