@@ -103,6 +103,18 @@ def test_unsuitable_random_sizes_lead_to_a_hint(ndgather):
     assert (outcome.status, outcome.err) == (0, "")
 
 
+def test_random_inputs_fit_inputs_that_are_passed(ndgather):
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 16]>
+        g (float[N, M] x, int64[K] at, float[K, M] more) => (float[K, M] y)
+        { p = Gather(x, at)  y = Add(p, more) }""")
+    onnx.save(model, "model.onnx")
+    for command in ("run", "compare"):
+        outcome = ndgather(
+            f"{command} model.onnx --runtime reference --input x=[[1,2,3],[4,5,6]] --random"
+        )
+        assert (outcome.status, outcome.err) == (0, "")
+
+
 def test_compare_without_inputs_explains_how_to_pass_them(ndgather):
     onnx.save(parse_model(CHAIN), "model.onnx")
     outcome = ndgather("compare model.onnx --runtime reference")

@@ -1,6 +1,7 @@
 """Random inputs have the declared types and sizes and valid indices."""
 
 import re
+from copy import deepcopy
 from itertools import permutations
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from onnx import helper
 from onnx.parser import parse_model
 
-from ndgather.errors import DTypeError, ModelError
+from ndgather.errors import DTypeError, ModelError, ShapeError
 from ndgather.models import onnx as onnx_models
 
 
@@ -94,9 +95,38 @@ def test_inputs_of_unknown_rank_are_refused():
     with pytest.raises(ModelError) as caught:
         onnx_models.random_inputs(relu)
     assert str(caught.value) == (
-        "input 'x': the model does not declare its rank, so its values cannot be random (allowed: "
-        "--input, with its values)"
+        "input 'x': the model does not declare its rank, so its values cannot be random; pass this "
+        "input"
     )
+    x = np.arange(5, dtype=np.float32)
+    np.testing.assert_array_equal(onnx_models.random_inputs(relu, inputs={"x": x})["x"], x)
+
+
+PASSED = model("""g (float[N, M] data, int64[K, 1] rows, float[K, M] more) => (float[K, M] y)
+    { z = GatherND(data, rows)  y = Add(z, more) }""")
+
+
+@pytest.mark.parametrize("data", [np.ones((2, 3), np.float32), np.ones((30, 1), np.float32)])
+@pytest.mark.parametrize("declared", [True, False])
+def test_random_inputs_fit_the_inputs_that_are_passed(data, declared):
+    pick = deepcopy(PASSED)
+    if not declared:
+        pick.graph.input[0].type.tensor_type.ClearField("shape")
+    sizes = {"K": 200} if declared else {"K": 200, "M": data.shape[1]}
+    made = onnx_models.random_inputs(pick, sizes=sizes, inputs={"data": data})
+    assert made["more"].shape == (200, data.shape[1])
+    assert set(made["rows"].ravel()) == set(range(len(data)))
+    onnx_models.run(pick, made, runtime="reference")
+
+
+def test_passed_inputs_and_sizes_must_agree():
+    data = np.ones((2, 3), np.float32)
+    with pytest.raises(ShapeError, match=re.escape("differs from M = 3, the size in input 'data'")):
+        onnx_models.random_inputs(PASSED, sizes={"M": 5}, inputs={"data": data})
+    with pytest.raises(ModelError, match=r"no input 'date'.*did you mean 'data'"):
+        onnx_models.random_inputs(PASSED, inputs={"date": data})
+    with pytest.raises(DTypeError, match=r"inputs = .*mapping"):
+        onnx_models.random_inputs(PASSED, inputs=[data])
 
 
 def test_excessive_sizes_are_refused():

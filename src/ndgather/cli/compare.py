@@ -144,9 +144,9 @@ def _compare_on_inputs(
     from ndgather.models import onnx  # noqa: PLC0415 - as above
 
     given = given_inputs(options, ports)
-    if options.random is None:
-        return onnx.compare(options.model, given, **how)
-    return onnx.compare(options.model, {**drawn_inputs(options), **given}, **how)
+    if options.random is not None:
+        given = drawn_inputs(options, given)
+    return onnx.compare(options.model, given, **how)
 
 
 def _print(options: argparse.Namespace, result: Comparison, **more: object) -> int:

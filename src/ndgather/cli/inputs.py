@@ -103,12 +103,13 @@ def given_inputs(options: argparse.Namespace, ports: Sequence[Port]) -> dict[str
     return arrays
 
 
-def drawn_inputs(options: argparse.Namespace) -> dict[str, Array]:
+def drawn_inputs(options: argparse.Namespace, given: dict[str, Array]) -> dict[str, Array]:
+    """Return `given`, and random values for the other inputs."""
     if Path(options.model).suffix == ".xml":
         raise messages.only_onnx("--random")
     from ndgather.models import onnx  # noqa: PLC0415 - slow, and an extra
 
-    return onnx.random_inputs(options.model, options.random, sizes=options.sizes)
+    return onnx.random_inputs(options.model, options.random, sizes=options.sizes, inputs=given)
 
 
 def _read_input(name: str, text: str, port: Port | None) -> Array:

@@ -221,9 +221,9 @@ def _run_model(options: argparse.Namespace, model: Any) -> Run:
     given = given_inputs(options, model.inputs)
     if options.random is None:
         return model.run(given)  # type: ignore[no-any-return]
-    drawn = drawn_inputs(options)
+    drawn = drawn_inputs(options, given)
     try:
-        return model.run({**drawn, **given})  # type: ignore[no-any-return]
+        return model.run(drawn)  # type: ignore[no-any-return]
     except NdgatherError as error:
         refused = getattr(model, "runtime", "reference") == "reference" or error.__cause__
         if refused and any(isinstance(size, str) for x in model.inputs for size in x.shape or ()):

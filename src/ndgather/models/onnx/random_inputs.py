@@ -12,8 +12,8 @@ from onnx import ModelProto
 
 from ndgather.api import own_errors
 from ndgather.errors import AttributeValueError, DTypeError, ModelError, NdgatherError
-from ndgather.models import Array, whole_number
-from ndgather.models.graph import Port
+from ndgather.models import Array, named_arrays, whole_number
+from ndgather.models.graph import Port, fit_inputs
 from ndgather.models.graph.diagnostics import KnownCall
 from ndgather.models.onnx.files import Source, map_model
 from ndgather.models.onnx.inference import (
@@ -34,7 +34,11 @@ _MOST_ELEMENTS = 2**40
 
 @own_errors("random_inputs")
 def random_inputs(
-    model: Source, seed: int = 0, *, sizes: Mapping[str, int] | None = None
+    model: Source,
+    seed: int = 0,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    inputs: Mapping[str, Array] | None = None,
 ) -> dict[str, Array]:
     """Return random inputs with valid indices for a model.
 
@@ -48,16 +52,21 @@ def random_inputs(
         Values for sizes that the model does not fix. A key is the name of a size or has the form
         ``"input[axis]"``. By default, the first axis has size 1, and all others have size 16. An
         input with four axes is assumed to be an image, with 3 channels and 64 x 64 pixels.
+    inputs : mapping of str to array, optional
+        Inputs that are not random. The sizes and indices of the other inputs fit them.
 
     Returns
     -------
     dict of str to array
-        All required inputs by name.
+        All required inputs by name, and `inputs`.
 
     Raises
     ------
     ModelError
-        The model does not declare the rank of an input, or does not have a size in `sizes`.
+        The model does not declare the rank of an input, or does not have a size in `sizes` or a
+        name in `inputs`.
+    ShapeError
+        Sizes in `inputs` differ from each other, from `sizes` or from the model.
     DTypeError
         An argument has the wrong type.
 
@@ -73,11 +82,18 @@ def random_inputs(
     ((50, 1), 2)
     """
     proto, folder = map_model(model, "random_inputs")
-    ports = [port for port in model_ports(proto)[0] if not port.optional]
+    passed = named_arrays("random_inputs", {} if inputs is None else inputs)
+    ports = [port for port in model_ports(proto)[0] if not port.optional or port.name in passed]
     given = checked_sizes("random_inputs", sizes)
     chosen = dict(given)
+    for (name, axis), size in open_sizes(ports).items():
+        if name in passed and axis < passed[name].ndim:
+            chosen.setdefault(size, passed[name].shape[axis])
     rng = np.random.default_rng(whole_number("random_inputs", "seed", seed, 0))
-    shapes = {port.name: _random_shape(port, chosen) for port in ports}
+    shapes = {
+        port.name: passed[port.name].shape if port.name in passed else _random_shape(port, chosen)
+        for port in ports
+    }
     check_size_names(given, ports)
     for name, shape in shapes.items():
         if math.prod(max(size, 1) for size in shape) > _MOST_ELEMENTS:
@@ -85,10 +101,12 @@ def random_inputs(
     highest: dict[str, int] = {}
     if any(port.dtype is not None and port.dtype.kind in "iu" for port in ports):
         highest = highest_indices(proto, folder, shapes)
-    return {
+    drawn = {
         port.name: _random_array(rng, port, shapes[port.name], highest.get(port.name, 1))
         for port in ports
+        if port.name not in passed
     }
+    return fit_inputs(ports, {**passed, **drawn})
 
 
 def _random_array(
@@ -110,7 +128,7 @@ def _random_shape(port: Port, chosen: dict[str, int]) -> tuple[int, ...]:
     if port.shape is None:
         raise ModelError(
             f"input {port.name!r}: the model does not declare its rank, so its values cannot be "
-            "random (allowed: --input, with its values)"
+            "random; pass this input"
         )
     shape, defaults = list(port.shape), (1, *(_SIZE,) * len(port.shape))
     if len(shape) == len(_IMAGE_SHAPE):
@@ -128,10 +146,11 @@ def highest_indices(
     """Return the highest valid index for each model input that is used as indices."""
     typed = deepcopy(proto)
     for info in typed.graph.input:
-        dims = info.type.tensor_type.shape.dim
-        for dim, size in zip(dims, shapes.get(info.name, ()), strict=False):
-            dim.Clear()
-            dim.dim_value = size
+        if info.name in shapes:
+            shape = info.type.tensor_type.shape
+            shape.Clear()
+            for size in shapes[info.name]:
+                shape.dim.add(dim_value=size)
     try:
         found = op_nodes_in(infer_types(with_one_name(typed), folder).scopes)
     except NdgatherError:
