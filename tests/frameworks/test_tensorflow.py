@@ -1,5 +1,6 @@
 """TensorFlow tensors follow the definition, eagerly and in graphs, with gradients."""
 
+import re
 from functools import partial
 
 import numpy as np
@@ -375,3 +376,27 @@ def test_graphs_raise_our_errors(name):
     caller = "scatter_nd" if name in ("shape", "updates") else "gather"
     with pytest.raises(error, match=rf"(?m)\b{caller}: "):
         tf.function(function)(tf.constant(TABLE), tf.constant([2, 1]))
+
+
+@pytest.mark.parametrize(
+    ("data", "indices", "updates", "error"),
+    [
+        (
+            [None, 3],
+            [None, 1],
+            [None, 2],
+            "updates.shape = (?, 2) does not match indices and data (allowed: (?, 3))",
+        ),
+        (
+            [4, None],
+            [1],
+            [1, 3],
+            "updates.shape = (1, 3) does not match indices and data (allowed: (?,))",
+        ),
+        ([None, None, 2], [3, 2], [3, 5], "(allowed: (3, 2))"),
+    ],
+)
+def test_errors_show_unknown_sizes_of_a_graph_as_question_marks(data, indices, updates, error):
+    specs = [tf.TensorSpec(data), tf.TensorSpec(indices, tf.int64), tf.TensorSpec(updates)]
+    with pytest.raises(errors.ShapeError, match=re.escape(error)):
+        tf.function(ndgather.scatter_nd, input_signature=specs).get_concrete_function()

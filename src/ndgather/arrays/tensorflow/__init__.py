@@ -283,7 +283,7 @@ def _gather(call: Call) -> Any:
 
 
 def _known(sizes: Any) -> list[Any]:
-    """Return static sizes for `tf.ensure_shape`, which restores the sizes that a reshape loses."""
+    """Return sizes of which the unknown ones are None, as `tf.ensure_shape` expects."""
     return [size if isinstance(size, int) else None for size in sizes]
 
 
@@ -298,9 +298,10 @@ def _scatter(call: Call) -> Any:
         raise messages.updates_dtype(caller, updates.dtype.name, data.dtype.name, name)
     sizes = sizes_of(data), sizes_of(call.indices)
     lowering.check_shapes(call, *sizes)
-    slices = lowering.layout_of(call, *sizes).result
-    if not updates.shape.is_compatible_with(_known(slices)):
-        raise arguments.updates_do_not_fit(call, *sizes, slices, updates.shape.as_list())
+    slices = _known(lowering.layout_of(call, *sizes).result)
+    if not updates.shape.is_compatible_with(slices):
+        shapes = *map(_known, sizes), slices, updates.shape.as_list()
+        raise arguments.updates_do_not_fit(call, *shapes)
     call = replace(call, updates=updates)
     result = lowering.scatter(call, TensorFlowLibrary(call), *sizes)
     return tf.ensure_shape(result, _known(sizes[0]))
