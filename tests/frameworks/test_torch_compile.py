@@ -162,11 +162,14 @@ UNFIT = {
     "long index tuples": partial(ndgather.gather_nd, SQUARE, torch.tensor([[0, 0, 0]])),
     "an axis": partial(ndgather.gather, SQUARE, INDICES, axis=2),
     "batch dims": partial(ndgather.gather, SQUARE, INDICES[0], axis=1, batch_dims=2),
+    "the size of a batch axis": partial(ndgather.gather, SQUARE, INDICES, axis=1, batch_dims=1),
+    "more updates": partial(ndgather.scatter_nd, SQUARE, INDICES, SQUARE[:3]),
+    "longer updates": partial(ndgather.scatter_nd, SQUARE, INDICES, torch.ones(2, 4)),
 }
 
 
 @pytest.mark.parametrize("call", UNFIT.values(), ids=UNFIT)
-def test_ranks_are_checked_if_sizes_are_symbols(call):
+def test_shapes_are_checked_if_sizes_are_symbols(call):
     """Apart from sizes, the errors are those of eager calls."""
     with pytest.raises(NdgatherError) as eager:
         call()
@@ -295,7 +298,11 @@ MISUSED = {
     "memory": lambda given, options: (given, options | {"memory": "1 lb"}),
     "updates": lambda given, options: ((*given[:2], [1j]), options),
     "large updates": lambda given, options: ((*given[:2], [10**30]), options),
-    "indices": lambda given, options: ((given[0], [0.5], *given[2:]), options),
+    # Lists have the dtype of data: another dtype of updates would be a second mistake.
+    "indices": lambda given, options: (
+        (given[0], [0.5], *(np.asarray(each).tolist() for each in given[2:])),
+        options,
+    ),
 }
 SCALARS = {int: np.int64, float: np.float32, bool: np.bool_, tuple: list}
 EXECUTOR = ThreadPoolExecutor()

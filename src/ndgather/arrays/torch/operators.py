@@ -26,6 +26,7 @@ from ndgather.arrays import lowering
 from ndgather.arrays.torch import autograd, checks, composition
 from ndgather.arrays.torch.checks import call_of
 from ndgather.errors import ShapeError
+from ndgather.messages import batch_sizes_differ
 
 LIBRARY = torch.library.Library("ndgather", "DEF")
 _VMAP = torch._C.DispatchKeySet(torch._C.DispatchKey.FuncTorchBatched)
@@ -98,15 +99,25 @@ def _fake(kind: str, *arguments: Any) -> torch.Tensor:
     else:
         lowering.check_shapes(call, data, indices)
         for axis in range(call.batch_dims):
-            torch._check(data[axis] == indices[axis])
+            error = partial(batch_sizes_differ, call.caller, axis, data, indices)
+            _require(data[axis] == indices[axis], error)
         slices = tuple(lowering.layout_of(call, data, indices).result)
         if call.scatters:
             updates = call.updates.shape
-            if len(updates) != len(slices):
-                raise updates_do_not_fit(call, data, indices, slices, updates)
+            error = partial(updates_do_not_fit, call, data, indices, slices, updates)
+            _require(len(updates) == len(slices), error)
             for size, wanted in zip(updates, slices, strict=True):
-                torch._check(size == wanted)
+                _require(size == wanted, error)
     return call.data.new_empty(data if call.scatters else slices)
+
+
+def _require(condition: Any, error: Callable[[], ShapeError]) -> None:
+    """Raise an error if a condition on sizes is false. If it is unknown, record it as a guard."""
+    from torch.fx.experimental.symbolic_shapes import guard_or_true  # noqa: PLC0415 - slow
+
+    if not guard_or_true(condition):
+        raise error()
+    torch._check(condition)
 
 
 def _has_known_shapes(call: Call) -> bool:
