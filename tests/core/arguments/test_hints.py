@@ -21,7 +21,14 @@ from ndgather import (
 )
 from ndgather.arguments import raise_error
 from ndgather.array_call import Kind
-from ndgather.errors import AttributeValueError, CallError, DTypeError, NdgatherError, ShapeError
+from ndgather.errors import (
+    AttributeValueError,
+    CallError,
+    DTypeError,
+    IndexOutOfBoundsError,
+    NdgatherError,
+    ShapeError,
+)
 from tests.definitions import reference
 
 DATA = np.arange(12, dtype=np.float32).reshape(4, 3)
@@ -188,69 +195,164 @@ def test_followed_hints_give_the_intended_result(function, arrays, result):
     np.testing.assert_array_equal(followed(function, lists), result)
 
 
-# Our names, and names in other libraries.
-ARGUMENTS = {
-    "data": "input params a arr operand tensor",
-    "indices": "index",
-    "updates": "src source value values v",
-    "axis": "dim",
-    "reduction": "reduce",
-    "use_init_val": "include_self",
-    "fill_value": "default_value",
-}
-CHOICES = {
-    "none": "assign overwrite replace set update =",
-    "add": "sum plus + +=",
-    "sub": "subtract minus - -=",
-    "mul": "multiply times prod product * *=",
-    "min": "minimum amin",
-    "max": "maximum amax",
-    "mean": "average avg",
-    "raise": "promise_in_bounds",
-}
-FUNCTIONS = {
-    "ndgather.gather": "take index_select embedding",
-    "ndgather.gather_elements": "take_along_axis take_along_dim",
-    "ndgather.gather_nd": "vindex",
-    "ndgather.scatter_elements": "scatter scatter_reduce put_along_axis",
-    "ndgather.scatter_elements(..., reduction='add')": "scatter_add",
-    "ndgather.scatter_nd": "index_put tensor_scatter_nd_update",
-    "ndgather.scatter_nd(..., reduction='add')": (
-        "add_at bincount index_add segment_sum tensor_scatter_nd_add"
+# Arguments named as in other libraries, and the result there.
+COLUMNS, NEW = np.array([[2, 0], [1, 1]]), np.array([[10, 20], [30, 40]], np.float32)
+ADDED = np.array([[20, 1, 10], [3, 70, 5], *DATA[2:]], np.float32)  # without the initial values
+PUT = np.array([[20, 1, 10], [3, 40, 5], *DATA[2:]], np.float32)
+MOVED = np.vstack([DATA[:2], DATA[:1], DATA[3:]])
+TAKEN = {
+    "torch.gather": (
+        gather_elements,
+        {"input": DATA, "dim": 1, "index": COLUMNS},
+        DATA[[[0], [1]], COLUMNS],
     ),
-    "ndgather.checked_indices": "checked",
-    "import ndgather.arrays.xarray, and array.ndgather.sel": "sel isel xarray",
-    "from ndgather.models import onnx": "check compare convert infer load models onnx run",
+    "torch.scatter_reduce": (
+        scatter_elements,
+        {
+            "input": DATA,
+            "dim": 1,
+            "index": COLUMNS,
+            "src": NEW,
+            "reduce": "sum",
+            "include_self": False,
+        },
+        ADDED,
+    ),
+    "torch.index_copy": (scatter_nd, {"input": DATA, "index": [[2]], "source": DATA[:1]}, MOVED),
+    "torch.index_put": (scatter_nd, {"input": DATA, "indices": [[2]], "values": DATA[:1]}, MOVED),
+    "torch.scatter": (
+        scatter_elements,
+        {"input": DATA, "dim": 1, "index": COLUMNS, "value": NEW},
+        PUT,
+    ),
+    "numpy.take": (gather, {"a": DATA, "indices": ROWS, "axis": 0}, DATA[ROWS]),
+    "numpy.put": (scatter_nd, {"a": DATA, "indices": [[2]], "v": DATA[:1]}, MOVED),
+    "numpy.put_along_axis": (
+        scatter_elements,
+        {"arr": DATA, "indices": COLUMNS, "values": NEW, "axis": 1},
+        PUT,
+    ),
+    "tf.gather": (gather, {"params": DATA, "indices": ROWS}, DATA[ROWS]),
+    "tf.tensor_scatter_nd_update": (
+        scatter_nd,
+        {"tensor": DATA, "indices": [[2]], "updates": DATA[:1]},
+        MOVED,
+    ),
+    "tf.lookup": (
+        gather,
+        {"params": DATA, "indices": [9], "mode": "fill", "default_value": 7},
+        np.full((1, 3), 7, np.float32),
+    ),
+    "jax.lax.gather": (
+        gather,
+        {"operand": DATA, "indices": [9], "mode": "promise_in_bounds"},
+        None,
+    ),
 }
 
 
-def test_names_of_other_libraries():
-    """Each error gives our name, and our name works."""
-    for meant, words in ARGUMENTS.items():
-        for name in words.split():
-            for function in (gather, gather_elements, scatter_nd, scatter_elements):
-                parameters = inspect.signature(function).parameters
-                given = {each: [[0]] for each in ("data", "indices", "updates")}
-                given = {each: value for each, value in given.items() if each in parameters}
-                with pytest.raises(CallError, match=f"{name} = 1 is not an argument") as caught:
-                    function(**given, **{name: 1})
-                assert str(caught.value).endswith(f"; write {meant}=") == (meant in parameters)
-    for meant, words in CHOICES.items():
-        for name in words.split():
-            option = "mode" if meant == "raise" else "reduction"
-            with pytest.raises(AttributeValueError) as caught:
-                scatter_nd(DATA, [[0]], DATA[:1], **{option: name.upper()})
-            assert str(caught.value).endswith(f"; write {meant!r}")
-            scatter_nd(DATA, [[0]], DATA[:1], **{option: meant})
-    for meant, words in FUNCTIONS.items():
-        for name in words.split():
-            with pytest.raises(AttributeError, match=re.escape(f"; write {meant}")):
-                ndgather.__getattr__(name)  # as if ndgather.models were not imported yet
-        if meant.startswith("ndgather."):
-            function = meant.removeprefix("ndgather.").partition("(")[0]
-            assert function in ndgather.__all__
+@pytest.mark.parametrize(("function", "options", "result"), TAKEN.values(), ids=TAKEN)
+def test_arguments_of_other_libraries(function, options, result):
+    """Each error names our argument or value. Together they lead to a correct call."""
+    while True:
+        try:
+            found = function(**options)
+        except (CallError, AttributeValueError) as error:
+            name, hint = re.fullmatch(r"\w+: (\w+) = .*; write (.*)", str(error)).groups()
+            value = options.pop(name)
+            options |= {hint[:-1]: value} if hint.endswith("=") else {name: eval(hint)}
+        except IndexOutOfBoundsError:
+            assert result is None
+            break
         else:
-            exec(meant.partition(", and ")[0])
+            np.testing.assert_array_equal(found, result, strict=True)
+            break
+
+
+def test_arguments_without_an_equivalent_get_no_hint():
+    for name in ("src", "reduce", "include_self", "dim"):
+        with pytest.raises(CallError, match=rf"{name} = 0 is not an argument .*\)$"):
+            gather_nd(DATA, [[0]], **{name: 0})
+
+
+# What a reduction makes of an element and an update.
+MEANT = {
+    "assign overwrite replace set update =": lambda old, new: new,
+    "sum plus + +=": lambda old, new: old + new,
+    "subtract minus - -=": lambda old, new: old - new,
+    "multiply times prod product * *=": lambda old, new: old * new,
+    "minimum amin": min,
+    "maximum amax": max,
+    "average avg": lambda old, new: (old + new) / 2,
+}
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"), [(word, meant) for words, meant in MEANT.items() for word in words.split()]
+)
+def test_reductions_of_other_libraries(word, meant):
+    with pytest.raises(AttributeValueError) as caught:
+        scatter_nd([4.0], [[0]], [2.5], reduction=word.upper())
+    reduction = eval(re.search(r"; write (.*)$", str(caught.value))[1])
+    for old, new in ((4.0, 2.5), (2.5, 4.0)):
+        assert scatter_nd([old], [[0]], [new], reduction=reduction) == [meant(old, new)]
+
+
+# Calls of functions with the names of other libraries, and the results there.
+AT = COLUMNS[:1]
+FUNCTIONS = {
+    "take index_select embedding": ((DATA, ROWS), DATA[ROWS]),
+    "take_along_axis take_along_dim": ((DATA, AT), np.array([[6, 1]], np.float32)),
+    "vindex": ((DATA, COLUMNS), DATA[[2, 1], [0, 1]]),
+    "scatter scatter_reduce put_along_axis": (
+        (np.zeros((3, 2)), AT, np.array([[5.0, 6.0]])),
+        np.array([[0.0, 6.0], [0.0, 0.0], [5.0, 0.0]]),
+    ),
+    "scatter_add": (
+        (np.ones(3), np.array([1, 1]), np.array([5.0, 6.0])),
+        np.array([1.0, 12.0, 1.0]),
+    ),
+    "index_put tensor_scatter_nd_update": (
+        (np.ones(3), np.array([[1]]), np.array([5.0])),
+        np.array([1.0, 5.0, 1.0]),
+    ),
+    "add_at bincount index_add segment_sum tensor_scatter_nd_add": (
+        (np.ones(3), np.array([[1], [1]]), np.array([5.0, 6.0])),
+        np.array([1.0, 12.0, 1.0]),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "arrays", "result"),
+    [(name, *each) for names, each in FUNCTIONS.items() for name in names.split()],
+)
+def test_functions_of_other_libraries(name, arrays, result):
+    with pytest.raises(AttributeError) as caught:
+        getattr(ndgather, name)
+    hint = re.search(r"; write (.*)$", str(caught.value))[1]
+    call = f"{hint[:-1]})" if hint.endswith(")") else f"{hint}(...)"
+    found = eval(call.replace("...", "*arrays"), {"ndgather": ndgather, "arrays": arrays})
+    np.testing.assert_array_equal(found, result, strict=True)
+
+
+MODULES = {
+    "checked": "ndgather.checked_indices",
+    "sel isel xarray": "import ndgather.arrays.xarray, and array.ndgather.sel",
+    "check compare convert infer load models onnx run": "from ndgather.models import onnx",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [(name, hint) for names, hint in MODULES.items() for name in names.split()]
+)
+def test_names_of_our_modules(name, hint):
+    with pytest.raises(AttributeError, match=re.escape(f"; write {hint}")):
+        ndgather.__getattr__(name)  # as if ndgather.models were not imported yet
+    exec(hint.partition(", and ")[0], {"ndgather": ndgather})
+
+
+def test_misspelled_function():
     with pytest.raises(
         AttributeError, match=r"has no attribute 'gathernd'; did you mean 'gather_n"
     ):
