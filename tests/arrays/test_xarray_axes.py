@@ -266,3 +266,52 @@ def test_dates_at_the_limits_of_every_unit(unit, of_labels, method, axis, labels
     ends = [Fraction(each, UNITS[of_labels]) for each in labels]
     inside = [of_axis[0] <= each <= of_axis[-1] for each in ends]
     assert (~np.isnan(between)).tolist() == inside
+
+
+INTEGERS = [0, 1, 7, 2**53 + 1, 2**62 + 1, 2**63 - 1, 2**63, 2**63 + 10, 2**64 - 11, 2**64 - 1]
+
+
+@pytest.mark.parametrize("method", [*METHODS, "linear"])
+@pytest.mark.parametrize("tolerance", [None, 6])
+@FEW
+@given(
+    st.lists(st.sampled_from(INTEGERS), min_size=1, max_size=3, unique=True),
+    st.lists(st.tuples(st.sampled_from(INTEGERS), st.integers(-12, 12)), min_size=1, max_size=6),
+    st.booleans(),
+    st.booleans(),
+)
+def test_integers_at_the_limits(method, tolerance, axis, labels, signed, descends):
+    """Integers are looked up exactly, or refused if a type does not hold all of them."""
+    shift = -(2**63) if signed else 0
+    axis = [each + shift for each in sorted(axis, reverse=descends)]
+    labels = [number + step + shift for number, step in labels]
+    labels = [each for each in labels if shift <= each < 2**64 + shift]
+    dtype = np.int64 if signed else np.uint64
+    data = xr.DataArray(np.arange(1.0, len(axis) + 1), {"t": np.array(axis, dtype)}, ["t"])
+    if method == "linear":
+        found = data.ndgather.sel(t=("p", np.array(labels, dtype)), method="linear").values
+        for label, value in zip(labels, found, strict=True):
+            low = max((each for each in axis if each <= label), default=None)
+            high = min((each for each in axis if each >= label), default=None)
+            if low is None or high is None:
+                assert np.isnan(value)
+            else:
+                share = Fraction(label - low, high - low) if high > low else 0
+                first, second = axis.index(low) + 1, axis.index(high) + 1
+                assert abs(value - float(first + (second - first) * share)) < 1e-14
+        return
+    expected = [searched(axis, each, method, tolerance) for each in labels]
+    check(np.array(axis, dtype), np.array(labels, dtype), method, tolerance, expected, peer=False)
+    other = [each for each in labels if -(2**63) <= each < 2**63]
+    try:
+        found = data.ndgather.sel(
+            t=("p", np.array(other, np.int64)),
+            method=method,
+            tolerance=tolerance if method else None,
+            missing="nan",
+        )
+    except DTypeError:
+        assert (min(other) < 0, max(axis) >= 2**63) == (True, True)
+    else:
+        expected = [searched(axis, each, method, tolerance) for each in other]
+        assert np.where(found.isnull(), -1, found - 1).astype(int).tolist() == expected

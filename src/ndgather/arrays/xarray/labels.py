@@ -84,7 +84,7 @@ _FILLERS = frozenset(sign * (10.0**n - 1) for n in (3, 4, 5, 6) for sign in (1, 
 class SortedLabels:
     """Distinct labels of an axis in ascending order."""
 
-    values: Array  # int64 or float64; times are stored as int64
+    values: Array  # int64, uint64 or float64; times are stored as int64
     order: Array  # the position of each value on the axis
     descending: bool = False  # whether the axis descends, so that "pad" selects a greater label
     unit: str | None = None  # the unit of times
@@ -126,8 +126,8 @@ class SortedLabels:
             upper = np.minimum(self._count_below(block), last)
             equal = self.values[upper] == block
             lower = np.where(equal, upper, np.maximum(upper - 1, 0))
-            span = np.where(lower == upper, 1, self.values[upper] - self.values[lower])
-            share = (block - self.values[lower]).astype(np.float64) / span
+            span = _difference(self.values[upper], self.values[lower])
+            share = _difference(block, self.values[lower]) / np.where(lower == upper, 1, span)
         inside = (block >= self.values[0]) & (block <= self.values[last])
         inside &= (lower == upper) | ~np.isin(lower, self.gap)
         share = np.where(inside & self._is_a_label(block), share, np.nan)
@@ -150,7 +150,7 @@ class SortedLabels:
                 if beyond.any():
                     step = _difference(np.maximum(end, beside), np.minimum(end, beside))
                     distance = _difference(np.maximum(labels, end), np.minimum(labels, end))
-                    half = step // 2 if values.dtype.kind == "i" else step / 2 + self._rounding
+                    half = step // 2 if values.dtype.kind != "f" else step / 2 + self._rounding
                     bad |= beyond & (distance > half)
         return bad & self._is_a_label(labels) if bad.any() else bad
 
@@ -224,7 +224,7 @@ class SortedLabels:
         if most > _MOST_IN_AN_INTERVAL:
             return None
         starts = np.cumsum(counts) - counts
-        greatest = np.inf if values.dtype.kind == "f" else np.iinfo(np.int64).max
+        greatest = np.inf if values.dtype.kind == "f" else np.iinfo(values.dtype).max
         bounded = np.append(values, values.dtype.type(greatest))
         return starts, most, bounded
 
@@ -313,6 +313,8 @@ def look_up(
     _check_held(caller, name, index, flat, nearest=method == "nearest")
     dtypes, held = (index.dtype, labels.dtype), np.ones(flat.shape, np.bool)
     kinds = {index.dtype.kind, flat.dtype.kind}
+    if axes is not None and method == "nearest" and tolerance is None and kinds == {*"iu"}:
+        raise not_comparable(caller, name, *dtypes, "some are negative and some above 2**63 - 1")
     of_axis = index[:0].to_numpy().dtype
     if method is None and kinds <= {*"iu"} and of_axis.kind in "iu":
         # Labels that exceed the range of the dtype would wrap around in pandas.
@@ -674,10 +676,13 @@ def _common_numbers(
     if kinds not in ("MM", "mm"):
         if not {*kinds} <= {*"iuf"} or max(values.dtype.itemsize, labels.dtype.itemsize) > 8:
             return None
-        number = np.float64 if "f" in kinds else np.int64
-        for each in (values, labels) if number is np.int64 else ():
-            if each.dtype == np.uint64 and each.max(initial=0) >= 2**63:
+        number: Any = np.float64 if "f" in kinds else np.int64
+        both = values, labels
+        large = (each.dtype == np.uint64 and each.max(initial=0) >= 2**63 for each in both)
+        if number is np.int64 and any(large):
+            if exact or min(each.min(initial=0) for each in both) < 0:
                 return None
+            number = np.uint64
         return values.astype(number, copy=False), labels.astype(number, copy=False)
     common: Any = np.result_type(values, labels)
     if np.datetime_data(common)[0] == "generic" or np.datetime_data(common)[1] != 1:
