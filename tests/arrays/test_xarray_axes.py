@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ndgather.arrays.xarray  # noqa: F401 - registers `.ndgather`
-from ndgather.errors import DTypeError, LabelError
+from ndgather.errors import DTypeError, LabelError, NdgatherError
 
 METHODS = [None, "nearest", "pad", "backfill"]
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -266,6 +266,23 @@ def test_dates_at_the_limits_of_every_unit(unit, of_labels, method, axis, labels
     ends = [Fraction(each, UNITS[of_labels]) for each in labels]
     inside = [of_axis[0] <= each <= of_axis[-1] for each in ends]
     assert (~np.isnan(between)).tolist() == inside
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_tolerances_of_times_beyond_the_unit_of_the_axis(more):
+    axis = np.array([0, 10, 20], "M8[ns]")
+    data = xr.DataArray([1.0, 2.0, 3.0], {"t": axis}, ["t"])
+    labels = np.array(["3000-01-01", "1700-01-01"][: 2 - more] + ["1970-01-01"] * more, "M8[s]")
+    for tolerance, expected in (
+        ("5 days", [np.nan, 1.0 if more else np.nan]),
+        (["3000 W", "15000 W"], [np.nan, 1.0]),
+    ):
+        options = {"method": "nearest", "tolerance": tolerance, "missing": "nan"}
+        found = data.ndgather.sel(t=("p", labels), **options).values
+        np.testing.assert_array_equal(found, expected)
+    for tolerance in ("abc", -5, np.timedelta64("NaT"), object(), [1, 2, 3]):
+        with pytest.raises(NdgatherError, match=r"^sel: tolerance "):
+            data.ndgather.sel(t=("p", labels), method="nearest", tolerance=tolerance)
 
 
 INTEGERS = [0, 1, 7, 2**53 + 1, 2**62 + 1, 2**63 - 1, 2**63, 2**63 + 10, 2**64 - 11, 2**64 - 1]

@@ -280,6 +280,10 @@ def look_up(
         if period is not None:
             why = "some exceed the range of its unit"
             raise not_comparable(caller, name, index.dtype, labels.dtype, why)
+        if method is not None and tolerance is not None:
+            axis = sorted_axis(caller, name, index, flat[~far], None, axes)
+            if axis is not None:
+                _limit(caller, name, tolerance, flat.size, axis[0])
         limits = np.broadcast_to(np.asarray(tolerance, object), flat.shape)
         near = None if tolerance is None else [*limits[~far]]
         positions = np.empty(flat.shape, np.intp)
@@ -753,7 +757,7 @@ def _limit(caller: str, name: Hashable, tolerance: Any, count: int, axis: Sorted
             f"{caller}: tolerance has {limit.size} entries for {count} labels of {name} (allowed: "
             f"a single entry, or an entry per label)"
         )
-    return limit.reshape(-1) if limit.size > 1 else limit.reshape(())
+    return limit.reshape(()) if limit.size == 1 else limit.reshape(-1)
 
 
 def not_comparable(
