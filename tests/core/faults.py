@@ -202,7 +202,7 @@ PYTEST = (
 )
 FAILED = 1  # pytest exit status
 LIMIT = 900  # seconds
-TINY_LIMIT = 10
+TINY_LIMIT = 60
 
 
 class Copy:
