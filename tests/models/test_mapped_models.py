@@ -246,6 +246,7 @@ print(peak() - before)
 """
 
 
+@pytest.mark.plain
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the file is that of Linux")
 @pytest.mark.parametrize("in_node", [False, True])
 def test_large_tensors_are_not_copied(path, in_node):
@@ -269,6 +270,7 @@ CHECKED = CHECKED[: CHECKED.index("onnx.load(")] + "{}\nprint(peak() - before)\n
 INFER = "from ndgather.models.onnx.inference import infer_mapped; infer_mapped(path)"
 
 
+@pytest.mark.plain
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the file is that of Linux")
 @pytest.mark.parametrize(
     ("work", "most"), [("onnx.check(path)", 0.6), (INFER, 0.6), ("onnx.infer(path)", 1.7)]
