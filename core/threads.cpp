@@ -159,7 +159,6 @@ class Team {
     const auto waited = Clock::now() - begin;
     // If processors are idle, workers take at most about half as long again as the caller.
     if (waited - (begin - started) / 2 < std::chrono::nanoseconds(kLimits.longest_wait)) return;
-    if (forget_.exchange(false, std::memory_order_relaxed)) alone_ = {};
     const bool again = begin - std::exchange(last_wait_, begin) < 2 * alone_;
     factor_ = again ? std::min(2 * factor_, 16 * kAlone) : kAlone;
     alone_ = std::min<Clock::duration>(factor_ * waited, kMostAlone);
@@ -175,11 +174,7 @@ class Team {
     return false;
   }
 
-  // Ends a pause, and lets the next long wait count as the first. Any thread may call this.
-  void forget_waits() noexcept {
-    forget_.store(true, std::memory_order_relaxed);
-    alone_until_.store({}, std::memory_order_relaxed);
-  }
+  void end_pause() noexcept { alone_until_.store({}, std::memory_order_relaxed); }
 
  private:
   struct Helper {  // one of the threads
@@ -260,7 +255,6 @@ class Team {
   std::atomic<unsigned> open_{0};  // the job that threads may enter, or 0
   std::atomic<int> inside_{0}, awake_{0};  // threads in the job, and threads that do not sleep
   std::atomic<Clock::time_point> alone_until_{};
-  std::atomic<bool> forget_{false};
   Clock::time_point last_wait_{};  // when the last long wait of a caller began
   Clock::duration alone_{};        // how long the last pause was, or would have been
   int factor_ = kAlone;            // how long the next pause is, as a multiple of the wait
@@ -294,7 +288,7 @@ int usable_threads() noexcept { return threads() > 1 && team().is_hindered() ? 1
 
 void set_threads(int count) noexcept {
   thread_count.store(count, std::memory_order_relaxed);
-  team().forget_waits();
+  team().end_pause();
 }
 
 void prepare_threads() noexcept { team(); }
