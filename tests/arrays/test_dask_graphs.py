@@ -404,6 +404,21 @@ def test_every_store_accepts_lazy_indices(tmp_path):
             ndgather.scatter_nd(stores[0], indices, da.zeros(20, dtype="f4"))
 
 
+@pytest.mark.parametrize(
+    ("call", "shape", "result"),
+    [
+        (ndgather.gather_nd, (0, 2), (0, 14)),
+        (ndgather.gather, (2, 0), (2, 0, 12, 14)),
+        (ndgather.gather_elements, (0, 12, 14), (0, 12, 14)),
+        (partial(ndgather.gather_windows, window_shape=(2, 3)), (0, 2), (0, 2, 3, 14)),
+    ],
+)
+def test_empty_lazy_indices_may_be_floats(call, shape, result):
+    """`numpy.array([])` has this dtype."""
+    found = call(DATA, da.zeros(shape))
+    assert (found.shape, found.compute().shape) == (result, result)
+
+
 def test_axis_that_is_not_an_integer_is_refused():
     lazy = da.from_array(DATA, chunks=CHUNKS)
     with pytest.raises(DTypeError, match=r"gather: axis = 1\.5 is not an integer"):

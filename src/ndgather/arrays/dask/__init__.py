@@ -158,7 +158,8 @@ def _check_but_values(call: Call) -> tuple[int, ...]:
         slices = slow_path.result_shape(call)
     tuples = int(call.kind.tuples)
     small["indices"] = np.zeros(
-        (*[1] * (indices.ndim - tuples), *indices.shape[indices.ndim - tuples :]), indices.dtype
+        (*[1] * (indices.ndim - tuples), *indices.shape[indices.ndim - tuples :]),
+        indices.dtype if indices.size else np.intp,  # empty indices may be floats
     )
     if call.scatters:
         if not np.can_cast(call.updates.dtype, data.dtype, "equiv"):
