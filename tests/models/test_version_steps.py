@@ -336,6 +336,11 @@ REASONS = {
         ' y = Resize<mode="nearest", coordinate_transformation_mode="asymmetric",'
         ' nearest_mode="floor">(x, , , s)', SQUARE, 13, 10, "its scales are not constants",
     ),
+    "resize of an omitted region": (
+        "s = Constant<value_ints=[1,1,1,1]>()"
+        ' y = Resize<coordinate_transformation_mode="tf_crop_and_resize">(x, , , s)', SQUARE, 13,
+        12, "roi is omitted, which tf_crop_and_resize requires",
+    ),
     "resize that rounds": (
         "s = Constant<value=float[4] {1.0,1.0,2.0,2.0}>()"
         ' y = Resize<mode="nearest", coordinate_transformation_mode="asymmetric",'

@@ -268,6 +268,8 @@ def _gemm_down(node: Rewrite, target: OpSchema) -> None:
 
 
 def _resize_to_11(node: Rewrite, target: OpSchema) -> None:
+    if not node.input(1) and node.get("coordinate_transformation_mode") == "tf_crop_and_resize":
+        raise node.cannot_become(target, "roi is omitted, which tf_crop_and_resize requires")
     for number in (1, 2):
         if not node.input(number):
             node.set_input(number, node.constant([], "none", np.float32))
