@@ -506,8 +506,8 @@ def test_an_index_equal_to_the_size_is_out_of_bounds(least, most, fits, gather):
 
 def test_negative_quotients_are_not_folded():
     model = parse_model(
-        """<ir_version: 8, opset_import: ["": 18]> g (float[5] x) => (float[1] y)
-        <int64[1] seven = {-7}, int64[1] two = {2}> { k = Div(seven, two)  y = Gather(x, k) }"""
+        """<ir_version: 8, opset_import: ["": 18]> g (float[5] x) => (float[2] y)
+        <int64[2] odd = {-7, 7}, int64[1] two = {2}> { k = Div(odd, two)  y = Gather(x, k) }"""
     )
     converted = onnx_models.convert(model, target="basic")
     assert "Div" in {node.op_type for node in converted.graph.node}

@@ -28,6 +28,7 @@ SQUARE = "float[1,2,4,4] x"
 # conversions over several versions. `test_step_properties` draws models for each single step.
 CASES = {
     "clip": ("l = Constant<value_float=0.25>() y = Clip(x, l)", FLOATS, 13, 7),
+    "clip to one value": ("l = Constant<value_float=0.25>() y = Clip(x, l, l)", FLOATS, 13, 7),
     "constant of shape": ("s = Shape(x) y = ConstantOfShape(s)", FLOATS, 21, 9),
     "dropout": ("y = Dropout<seed=1>(x)", FLOATS, 12, 10),
     "gelu": ("y = Gelu(x)", FLOATS, 20, 11),
@@ -81,6 +82,9 @@ CASES = {
     "shape": ("y = Shape(x)", FLOATS, 21, 7),
     "softmax": ("y = Softmax<axis=0>(x)", FLOATS, 13, 11),
     "split evenly": ("y, z = Split<num_outputs=2, axis=2>(x)", FLOATS, 18, 11),
+    "split with an empty last part": (
+        "y, z, w = Split<num_outputs=3, axis=2>(x)", FLOATS, 18, 13,
+    ),
     "split unevenly": ("y, z = Split<num_outputs=2, axis=1>(x)", FLOATS, 18, 13),
     # and upwards
     "grid": (
