@@ -138,6 +138,13 @@ def test_search_draws_compatible_sizes():
     assert len(found.inputs["rows"]) == len(found.inputs["columns"])
 
 
+def test_search_draws_values_that_the_types_represent():
+    """With this seed, 2**31 is drawn for indices of int64."""
+    model = parse_model("""<ir_version: 8, opset_import: ["" : 18]>
+        g (uint8[3] data, int32[4] rows) => (uint8[4] y) { y = Gather(data, rows) }""")
+    assert onnx_models.search(model, 1, seed=9, runtimes=["reference"]) == ()
+
+
 def test_invalid_comparisons_raise_errors():
     model = onnx.ModelProto()
     model.CopyFrom(MODEL)
