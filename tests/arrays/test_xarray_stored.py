@@ -3,6 +3,7 @@
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 
 import numpy as np
@@ -196,15 +197,37 @@ def test_chunks_without_points_are_not_read(half_broken):
         lazy.isel(y=slice(1, None), x=slice(3, None, -1)).ndgather.isel(x=[0])
 
 
-def test_progress_and_memory(half_broken):
-    lazy, _ = half_broken
+class CountingExecutor(ThreadPoolExecutor):
+    tasks = 0
+
+    def submit(self, *args, **kwargs):
+        self.tasks += 1
+        return super().submit(*args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"),
+    [
+        ("isel", {"x": [0, 1]}),
+        ("sel", {"x": [0, 1]}),
+        ("sel", {"x": [0, 0.5], "method": "linear"}),
+        ("windows", {"x": [1], "size": 2}),
+    ],
+)
+def test_options_of_lazy_arrays(half_broken, method, arguments):
+    lazy, data = half_broken
+    select = partial(getattr(lazy.ndgather, method), **arguments)
     calls = []
-    lazy.ndgather.isel(x=[0, 1], progress=lambda done, total: calls.append((done, total)))
+    select(progress=lambda done, total: calls.append((done, total)))
     assert calls[-1] == (4, 4)
+    with CountingExecutor(2) as executor:
+        found = select(executor=executor)
+    assert executor.tasks > 0
+    xr.testing.assert_identical(found, getattr(data.ndgather, method)(**arguments))
     with pytest.raises(NdgatherError, match="memory"):
-        lazy.ndgather.isel(x=[0, 1], memory=8)
-    with pytest.raises(NdgatherError, match="isel: memory = 'much'"):
-        lazy.ndgather.isel(x=[0, 1], memory="much")
+        select(memory=8)
+    with pytest.raises(NdgatherError, match=f"{method}: memory = 'much'"):
+        select(memory="much")
 
 
 def test_variables_with_equal_chunks_share_a_plan(tmp_path):
