@@ -33,13 +33,14 @@ def test_pairs_of_options_match_the_definition(function, draws):
 
 
 def named(kind, array, prefix):
-    """Return an array with the names d0, d1, ... and a coordinate along each of them."""
+    """Return an array with the names d0, d1, ..., a coordinate along each of them and a scalar."""
     dims = [f"{prefix}{axis}" for axis in range(array.ndim)]
     if kind == "plain":
         return array
     if kind == "Variable":
         return xr.Variable(dims, array)
     coords = {dim: 10 * np.arange(size) for dim, size in zip(dims, array.shape, strict=True)}
+    coords["of"] = prefix  # data and indices may have coordinates of the same name
     return xr.DataArray(array, coords, dims, name="v", attrs={"units": "K"})
 
 
@@ -70,6 +71,7 @@ def compare(random, row, call):
     assert_same_numbers(np.asarray(found.values), desired)
     if row["data"] == "DataArray":
         assert (found.name, found.attrs) == (data.name, data.attrs)
+        assert found.of.item() == "d"
         whole = call.function == "gather_elements"
         for axis, dim in enumerate(found.dims):
             if dim in data.dims and (call.scatters or dim in kept_whole(call, data.dims, whole)):
@@ -92,7 +94,7 @@ def stored(values, chunks, like):
     opened = xr.open_zarr(store, chunks=None, consolidated=False, mask_and_scale=False)["v"]
     if isinstance(like, xr.Variable):
         return opened.variable
-    return opened.assign_coords({dim: like[dim].values for dim in like.dims})
+    return opened.assign_coords({name: coord.values for name, coord in like.coords.items()})
 
 
 def dims_of_result(call, data, indices):
