@@ -249,6 +249,9 @@ def test_chunks_may_be_empty():
         lambda data: ndgather.scatter_nd(data, points(9), np.arange(9, dtype=DATA.dtype)),
     ):
         np.testing.assert_array_equal(call(lazy).compute(scheduler="synchronous"), call(DATA))
+    result = ndgather.gather_elements(lazy, np.ones((1, 12, 14), int))
+    assert result.chunks == ((1,), *lazy.chunks[1:])
+    np.testing.assert_array_equal(result.compute(scheduler="synchronous"), DATA[1:2])
 
 
 def test_blocks_other_than_numpy_arrays_are_refused():
