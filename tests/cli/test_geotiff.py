@@ -336,17 +336,19 @@ def test_nan_beside_a_mask_is_read(ndgather, folder, dtype):
     np.testing.assert_array_equal(column, [1.5, np.nan, np.nan])
 
 
-def test_large_integers_beside_nodata_are_an_error(ndgather, folder):
+@pytest.mark.parametrize(("dtype", "nodata"), [("int64", -9999), ("uint64", 9999)])
+def test_large_integers_beside_nodata_are_an_error(ndgather, folder, dtype, nodata):
     """NaN for missing values would convert the integers to floats."""
     transform = rasterio.Affine(1, 0, 0, 0, -1, 1)
     pd.DataFrame({"x": [0.5, 1.5], "y": [0.5, 0.5]}).to_csv("points.csv", index=False)
     for number in (2**53, 2**60 + 1):
         with rasterio.open(
-            "ids.tif", "w", "GTiff", 2, 1, 1, transform=transform, dtype="int64", nodata=-9999
+            "ids.tif", "w", "GTiff", 2, 1, 1, transform=transform, dtype=dtype, nodata=nodata
         ) as file:
-            file.write(np.array([[[number, -9999]]]))
+            file.write(np.array([[[number, nodata]]], dtype))
         outcome = ndgather("sel ids.tif points.csv -o out.csv")
         if number == 2**53:
             assert pd.read_csv("out.csv")["ids"].astype(object)[0] == number
         else:
-            assert "int64 values with missing pixels cannot be converted to float64" in outcome.err
+            text = f"{dtype} values with missing pixels cannot be converted to float64"
+            assert text in outcome.err

@@ -295,15 +295,20 @@ def test_errors_name_rows_in_later_blocks(grid, ndgather, far):
     )
 
 
-def test_types_that_differ_between_blocks(folder, ndgather):
-    """One block has missing or small labels, another has large labels or times with a zone."""
-    axis = np.array([1, BIG, BIG + 1])
-    xr.Dataset({"v": ("n", [0.0, 1.0, 2.0])}, {"n": axis}).to_netcdf("n.nc", engine="h5netcdf")
-    texts = [*[1, ""] * 6_000, *[BIG + 1, BIG] * 6_000]
+@pytest.mark.parametrize(("big", "dtype"), [(BIG, "f8"), (-BIG - 1, "i8")])
+def test_labels_that_differ_between_blocks(folder, ndgather, big, dtype):
+    """One block has missing or small labels, another has large labels."""
+    axis = np.array([1, big, big + 1])
+    values = np.array([0, 1, 2], dtype)
+    xr.Dataset({"v": ("n", values)}, {"n": axis}).to_netcdf("n.nc", engine="h5netcdf")
+    texts = [*[1, ""] * 4_096, *[big + 1, big] * 4_096]
     Path("n.csv").write_text("n,id\n" + "".join(f"{text},a\n" for text in texts))
     assert ndgather("sel n.nc n.csv -o o.csv --missing nan").err == ""
     found = pd.read_csv("o.csv")["v"]
-    np.testing.assert_array_equal(found, [*[0.0, np.nan] * 6_000, *[2.0, 1.0] * 6_000])
+    np.testing.assert_array_equal(found, [*[0.0, np.nan] * 4_096, *[2.0, 1.0] * 4_096])
+
+
+def test_zones_that_differ_between_blocks(folder, ndgather):
     times = pd.date_range("2020-01-01", periods=2)
     xr.Dataset({"v": ("time", [0.0, 1.0])}, {"time": times}).to_netcdf("t.nc", engine="h5netcdf")
     Path("t.csv").write_text("time\n" + "2020-01-01\n" * 9_000 + "2020-01-02T00:00Z\n")
