@@ -106,6 +106,14 @@ def test_missing_chunks_have_no_bytes(tmp_path):
     in_memory = zarr.create_array(store={}, shape=(40, 50), chunks=(10, 10), dtype="i4")
     found = estimate("gather_nd", in_memory, [[0, 0], [39, 49]])
     assert (found.stored_bytes, found.stored_is_known) == (0, True)
+    sharded = zarr.create_array(
+        tmp_path / "b.zarr", shape=(40, 50), chunks=(10, 10), shards=(20, 50), dtype="i4"
+    )
+    sharded[:10, :10] = 1
+    found = estimate("gather_nd", sharded, [[0, 0], [0, 49], [39, 49]])  # also of a written shard
+    index_bytes = 16 * 10 + 4
+    assert found.stored_bytes == sizes(tmp_path / "b.zarr") - index_bytes
+    assert found.stored_is_known
 
 
 @pytest.fixture
