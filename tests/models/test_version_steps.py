@@ -95,6 +95,9 @@ CASES = {
         SQUARE, 10, 18,
     ),
     "softmax up": ("y = Softmax<axis=1>(x)", FLOATS, 11, 13),
+    "softmax up of an axis that may be empty": (
+        "y = Softmax<axis=1>(x)", "float[2,N,3] x", 11, 13,
+    ),
     "split up": ("y, z = Split<axis=2>(x)", FLOATS, 11, 18),
     "upsample": (
         "y = Upsample<scales=[1.0,1.0,2.0,2.0]>(x)", SQUARE, 7, 13,
@@ -305,6 +308,10 @@ def test_unsupported_attributes_are_named_in_the_error(text, inputs, source, tar
 REASONS = {
     "softmax up": (
         "y = Softmax<axis=0>(x)", "float[2,N] x", 11, 13,
+        "a size of its input after the first may be 0",
+    ),
+    "softmax up of an axis that may be empty": (
+        "y = Softmax<axis=2>(x)", "float[2,N,3,4] x", 11, 13,
         "a size of its input after the first may be 0",
     ),
     "hardmax of an unknown rank": (
