@@ -314,6 +314,16 @@ def test_a_dry_run_reports_the_bytes_to_read(ndgather, data, folder, place):
     assert ndgather(line).out.startswith("sst: 16 points in ")
 
 
+@pytest.mark.parametrize("method", ["nearest", "linear"])
+@pytest.mark.parametrize("option", ["", " --dry-run"])
+def test_memory_is_limited(ndgather, data, folder, option, method):
+    line = f"sel sst.zarr points.csv -o out.csv --method {method}{option} --memory"
+    assert ndgather(f"{line} 1MiB").err == ""
+    error = ndgather(f"{line} 40").err
+    assert "memory = 40 bytes is too small for a chunk of " in error
+    assert "memory = 'much'" in ndgather(f"{line} much").err
+
+
 def test_missing_chunks_can_be_an_error(ndgather, data, folder):
     (folder / "sst.zarr" / "sst" / "c" / "0" / "0" / "0").unlink()
     for option in ("", " --missing-chunks fill"):
