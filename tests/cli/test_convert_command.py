@@ -179,6 +179,24 @@ def test_conversion_to_a_target_prints_a_table(ndgather, folder):
     assert written == f"new.onnx: {2 + sum(added)} nodes"
 
 
+def test_options_change_how_nodes_are_rewritten(ndgather, folder):
+    save_text(
+        "model.onnx",
+        18,
+        """g (float[9] data, int64[20,1] at, float[20] new) => (float[20] picked, float[9] out)
+        { [pick] picked = GatherND(data, at)
+          [put] out = ScatterND<reduction = "add">(data, at, new) }""",
+    )
+    for options, outside, is_product in (
+        ("", "may select another element", False),
+        ("--checked", "stays out of bounds", False),
+        ("--allow-matmul", "may select another element", True),
+    ):
+        outcome = ndgather(f"convert model.onnx --target basic --dry-run --json {options}")
+        pick, put = json.loads(outcome.out)["nodes"]
+        assert (pick["outside"], "MatMul" in put["became"]) == (outside, is_product)
+
+
 def test_partial_writes_a_model_with_unsupported_nodes(ndgather, folder):
     save_for_targets("model.onnx", known=False)
 

@@ -252,18 +252,53 @@ def test_providers_and_libraries_can_be_set_per_runtime(odd_runtimes):
 
 
 def test_compare_command_sets_providers_and_libraries_per_runtime(
-    odd_runtimes, ndgather_in, tmp_path
+    odd_runtimes, ndgather_in, tmp_path, monkeypatch
 ):
     del odd_runtimes
+    monkeypatch.setattr("ndgather.cli.set_num_threads", lambda _: None)  # not in this process
     onnx.save(MODEL, tmp_path / "model.onnx")
     np.savez(tmp_path / "all.npz", **FEEDS)
     outcome = ndgather_in(
         tmp_path,
         "compare model.onnx --inputs all.npz --runtime odd_runtimes.one,odd_runtimes.two "
-        "--provider odd_runtimes.two=A --library l=1.so --provider B",
+        "--provider odd_runtimes.two=A --library l=1.so --provider B --threads 2",
     )
-    assert "one : refused: ValueError: ('B',) ('l=1.so',) None" in outcome.out
-    assert "two : refused: ValueError: ('A', 'B') ('l=1.so',) None" in outcome.out
+    assert "one : refused: ValueError: ('B',) ('l=1.so',) 2" in outcome.out
+    assert "two : refused: ValueError: ('A', 'B') ('l=1.so',) 2" in outcome.out
+
+
+def test_run_command_passes_options_to_the_runtime(odd_runtimes, ndgather_in, tmp_path):
+    del odd_runtimes
+    onnx.save(MODEL, tmp_path / "model.onnx")
+    np.savez(tmp_path / "all.npz", **FEEDS)
+    # With --debug, the runtime needs no process of its own.
+    line = "run model.onnx --debug --inputs all.npz --output y=y.npy --runtime odd_runtimes."
+    refused = ndgather_in(tmp_path, f"{line}clamps")
+    assert refused.status == 1
+    assert "GatherND of 'p'" in refused.err
+    for option, value in ("--accept-runtime", -20), ("--own-results", -60):
+        outcome = ndgather_in(tmp_path, f"{line}clamps {option}")
+        assert (outcome.status, outcome.err) == (0, "")
+        assert "differs: " in outcome.out
+        assert np.load(tmp_path / "y.npy")[1, 0] == value
+    told = ndgather_in(tmp_path, f"{line}one --provider B --library l=1.so")
+    assert "('B',) ('l=1.so',) None" in told.err
+
+
+@pytest.mark.parametrize("draws", ["--random", "--search 1"])
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("--rtol -1", "rtol = -1.0 is out of range"),
+        ("--atol -1", "atol = -1.0 is out of range"),
+        ("--size Q=3", "the model has no size 'Q'"),
+    ],
+)
+def test_compare_command_passes_options_on(ndgather_in, tmp_path, draws, option, text):
+    onnx.save(MODEL, tmp_path / "model.onnx")
+    outcome = ndgather_in(tmp_path, f"compare model.onnx --runtime reference {draws} {option}")
+    assert outcome.status == 1
+    assert text in outcome.err
 
 
 def test_compare_command_omits_providers_for_the_reference_evaluator(
