@@ -682,6 +682,18 @@ def test_clear_shows_appended_data(store, tmp_path):
         assert c[-1, 8, 10] == -5
 
 
+@pytest.mark.parametrize("stored", [False, True])
+def test_clear_keeps_the_configuration_of_a_zarr_array(stored):
+    """It says whether chunks that contain only the fill value are stored."""
+    store = {}
+    config = {"write_empty_chunks": stored}
+    z = zarr.create_array(store, shape=(4,), chunks=(2,), dtype="i4", fill_value=0, config=config)
+    c = ndgather.cached(z)
+    c.clear()
+    ndgather.scatter_nd(c, [[3]], np.array([0], np.int32), out=c)
+    assert ("c/1" in store, "c/0" in store) == (stored, False)
+
+
 def test_deleted_stores_raise_after_clear(tmp_path):
     c = ndgather.cached(in_zarr(tmp_path))
     assert c[0, 0, 0] == DATA[0, 0, 0]
