@@ -53,7 +53,8 @@ def test_gathered_indices_are_valid(op_type):
 @pytest.mark.parametrize("size", [1, 7])
 def test_joined_indices_are_valid(size):
     joined = model(f"""g (float[{size}] data, int64[200] first, int32[200] last) => (float[400] y)
-        {{ wide = Cast<to = 7>(last)  at = Concat<axis = 0>(first, wide)  y = Gather(data, at) }}""")
+        {{ wide = Cast<to = 7>(last)  at = Concat<axis = 0>(first, wide)
+          y = Gather(data, at) }}""")
     made = onnx_models.random_inputs(joined)
     assert set(made["first"]) == set(made["last"]) == set(range(size))
 
