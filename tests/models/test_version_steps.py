@@ -60,6 +60,10 @@ CASES = {
     ),
     "mish": ("y = Mish(x)", FLOATS, 18, 11),
     "pad": ("p = Constant<value_ints=[0,0,1,0,0,2]>() y = Pad(x, p)", FLOATS, 19, 9),
+    "pool of adjacent windows": (
+        "y = MaxPool<kernel_shape=[2,2], strides=[2,2], ceil_mode=1>(x)", "float[1,2,5,5] x",
+        22, 12,
+    ),
     "power of an integer": ("e = Constant<value_int=2>() y = Pow(x, e)", FLOATS, 15, 9),
     "absolute values": ("y = ReduceL1<noop_with_empty_axes=1>(x)", FLOATS, 18, 13),
     "reduce": (
@@ -366,6 +370,14 @@ REASONS = {
         "s = Constant<value_ints=[0]>() e = Constant<value_ints=[3]>() t = Constant<value_ints=[2]>"
         "() y = Slice(x, s, e, s, t)", "float[4] x", 13, 9, "it does not support steps",
     ),
+    **{
+        f"scan along an axis of an {side}": (
+            f"y = Scan<num_scan_inputs=1, scan_{side}_axes=[-1],"
+            " body = b (float[2] r) => (float[2] s) { s = Neg(r) }>(x)",
+            "float[2,2] x", 11, 9, "an axis is negative",
+        )
+        for side in ("input", "output")
+    },
     "slice of an axis": (
         "y = Slice(x, s, s, a)", "float[4] x, int64[1] s, int64[1] a", 11, 10,
         "axes may be negative",
