@@ -1,12 +1,14 @@
 """The walk over chunks: errors, limits, progress, interrupts; no thread keeps running."""
 
 import os
+import queue
 import signal
 import subprocess
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import product
 
 import numpy as np
@@ -237,6 +239,30 @@ def test_second_ctrl_c_waits_for_the_workers():
 
     with pytest.raises(KeyboardInterrupt):
         gather(Slow(np.tile(DATA, (25, 20)), Grid.regular((1000, 1000), (10, 10))), [[0, 0]] * 9)
+
+
+@pytest.mark.parametrize("number", range(1, 6))
+def test_ctrl_c_loses_no_message_of_a_worker(number):
+    """Interrupt the caller right after it has taken an entry from a queue."""
+    taken = 0
+
+    def interrupt(frame, event, called):
+        nonlocal taken
+        if event == "c_return" and isinstance(getattr(called, "__self__", 0), queue.SimpleQueue):
+            taken += 1
+            if taken == number:
+                raise KeyboardInterrupt
+
+    def run():
+        chunks = CutArray(np.tile(DATA, (25, 20)), Grid.regular((1000, 1000), (10, 10)))
+        sys.setprofile(interrupt)
+        with suppress(KeyboardInterrupt):
+            gather(chunks, np.arange(1000)[:, None].repeat(2, axis=1))
+
+    caller = threading.Thread(target=run, daemon=True)
+    caller.start()
+    caller.join(20)
+    assert not caller.is_alive()
 
 
 NO_THREADS = """

@@ -90,8 +90,8 @@ def _on_threads(
     readers, decoding = workers(call, reader, steps)
     permits, lock = new_permits(decoding), threading.Lock()
     todo, done, stopped = iter(range(steps)), 0, False
-    news: queue.SimpleQueue[int | BaseException] = queue.SimpleQueue()
-    ended: queue.SimpleQueue[None] = queue.SimpleQueue()  # an entry per thread
+    news: queue.SimpleQueue[int | BaseException | None] = queue.SimpleQueue()
+    ended: list[None] = []  # an entry per thread
 
     def work() -> None:
         nonlocal done
@@ -114,7 +114,8 @@ def _on_threads(
             news.put(error)
         finally:
             buffers.release_permit()
-            ended.put(None)
+            ended.append(None)
+            news.put(None)  # wakes up the caller
 
     threads = [
         threading.Thread(
@@ -133,11 +134,12 @@ def _on_threads(
             item = _next(news)
             if isinstance(item, BaseException):
                 raise item
-            reported = item
-            yield reported
+            if item is not None:
+                reported = item
+                yield reported
     finally:
         stopped = True
-        _join([thread for thread in threads if thread.ident], ended)
+        _join([thread for thread in threads if thread.ident], ended, news)
 
 
 def _next(news: queue.SimpleQueue[Any]) -> Any:
@@ -147,17 +149,19 @@ def _next(news: queue.SimpleQueue[Any]) -> Any:
             return news.get(timeout=_POLL_SECONDS)
 
 
-def _join(threads: Sequence[threading.Thread], ended: queue.SimpleQueue[None]) -> None:
+def _join(
+    threads: Sequence[threading.Thread], ended: list[None], news: queue.SimpleQueue[Any]
+) -> None:
     """Wait until all threads have ended, and only then raise an interrupt.
 
-    An interrupted `Thread.join` would mark its thread as ended, so wait for `ended` first.
+    An interrupted `Thread.join` would mark its thread as ended, and an interrupted `get` may lose
+    an entry, so wait for an entry of each thread in `ended` first.
     """
     interrupt: KeyboardInterrupt | None = None
-    left = len(threads)
-    while left:
+    while len(ended) < len(threads):
         try:
-            ended.get()
-            left -= 1
+            with suppress(queue.Empty):
+                news.get(timeout=_POLL_SECONDS)
         except KeyboardInterrupt as error:
             interrupt = error
     for thread in threads:
