@@ -1,14 +1,18 @@
 """The command itself: help, version, usage errors and imports."""
 
+import argparse
 import logging
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import ClassVar
 
+import numpy as np
 import onnx
 import pytest
+import xarray as xr
 
 import ndgather as package
 from ndgather.cli import command_parser
@@ -241,3 +245,60 @@ def test_modules_in_the_working_folder_are_not_imported(folder):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert not (folder / "ran").exists()
+
+
+class Options(argparse.Namespace):
+    """Options that record which of them a command reads."""
+
+    read: ClassVar[set[str]] = set()
+
+    def __getattribute__(self, name):
+        if name == "verbose":  # the first option that is read after parsing
+            Options.read.clear()
+        Options.read.add(name)
+        return super().__getattribute__(name)
+
+
+# Together, the lines of a command read all of its options. The last line of each fails.
+LINES = {
+    "sel": ["sel grid.nc points.csv -o out.csv", "sel none.nc points.csv -o out.csv"],
+    "run": [
+        "run model.onnx --runtime reference --inputs given",
+        "run model.onnx --runtime reference --random",
+        "run none.onnx",
+    ],
+    "check": ["check model.onnx", "check none.onnx"],
+    "infer": ["infer model.onnx -o out.onnx", "infer none.onnx -o out.onnx"],
+    "compare": [
+        "compare model.onnx --runtime reference --random",
+        "compare model.onnx --runtime reference --search 1",
+        "compare none.onnx --random",
+    ],
+    "convert": [
+        "convert model.onnx -o out.onnx --opset 18",
+        "convert none.onnx -o a.onnx --opset 9",
+    ],
+}
+FOR_FINDINGS = {"keep"}  # test_comparison.py tests this option
+
+
+@pytest.mark.parametrize("command", LINES)
+def test_commands_ignore_no_option(ndgather, monkeypatch, command):
+    xr.Dataset({"v": ("x", [1.0, 2.0])}, {"x": [0, 1]}).to_netcdf("grid.nc", engine="h5netcdf")
+    Path("points.csv").write_text("x\n1\n")
+    Path("given").mkdir()
+    picked = np.array([101, 111, 104], np.int16)
+    for name, array in (
+        ("input_0", np.load("data.npy")),
+        ("input_1", np.load("indices.npy")),
+        ("output_0", picked),
+        ("output_1", picked + np.int16(1)),
+    ):
+        tensor = onnx.numpy_helper.from_array(array)
+        Path(f"given/{name}.pb").write_bytes(tensor.SerializeToString())
+    monkeypatch.setattr(argparse, "Namespace", Options)
+    read = {"help", *FOR_FINDINGS}
+    for line in LINES[command]:
+        assert ndgather(line).status in (0, 1)
+        read |= Options.read
+    assert {each.dest for each in command_parser(command)._actions} <= read
