@@ -170,7 +170,7 @@ class Team {
     const auto until = alone_until_.load(std::memory_order_relaxed);
     if (until == Clock::time_point{}) return false;
     if (Clock::now() < until) return true;
-    alone_until_.store({}, std::memory_order_relaxed);
+    end_pause();
     return false;
   }
 

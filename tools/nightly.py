@@ -40,9 +40,9 @@ TASKS: dict[str, tuple[str, ...]] = {
 FIRST = ("nightly-environments", "nightly-draws")
 # The longest first, so that the last pair ends at about the same time.
 PAIRED = (
-    *("test-targets", "check-long", "faults", "check-asan", "nightly-frameworks"),
-    *("nightly-mutants", "nightly-fuzz", "check-tsan", "nightly-runtimes", "nightly-borders"),
-    *("check-portable", "test-large", "test-xarray"),
+    *("faults", "check-asan", "nightly-mutants", "check-long", "nightly-fuzz", "check-tsan"),
+    *("nightly-frameworks", "nightly-borders", "check-portable", "nightly-runtimes"),
+    *("test-targets", "test-xarray", "test-large"),
 )
 RELEASE = ("release-wheel", "test-wheels", "lint", "docs")
 
